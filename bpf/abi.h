@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The byte layout that the BPF programs and the loader agree on, and nothing else. Valid in C and C++.
+ * All times are nanoseconds of the boot clock (CLOCK_BOOTTIME) unless a name says otherwise.
+ */
+#ifndef SPANFOLD_ABI_H
+#define SPANFOLD_ABI_H
+
+#include <linux/types.h>
+
+#ifdef __cplusplus
+#define SF_ASSERT(condition, text) static_assert(condition, text)
+#else
+#define SF_ASSERT(condition, text) _Static_assert(condition, text)
+#endif
+#define SF_OFFSET(type, field) __builtin_offsetof(type, field)
+
+/* The kernel's own walk stops at kernel.perf_event_max_stack, 127 by default, for each half of a stack. */
+#define SF_MAX_FRAMES 127
+/* Distinct stacks that a record holds before it takes a table: most spans never see more (bpf/README.md, "Figures"). */
+#define SF_INLINE_SLOTS 8
+/* Distinct stacks in a table; one byte indexes them, 0 stands for "none", and the index stays at most half full. */
+#define SF_TABLE_SLOTS 255
+#define SF_TABLE_INDEX 512
+/* Records that share a bucket, so that the owners of one bucket are one cache line. */
+#define SF_BUCKET_WAYS 8
+/* Records of one thread: a span, its parent, and two more above them; the oldest is emitted to make room. */
+#define SF_THREAD_RECORDS 4
+/* Stack ids in one set of the set of sent stacks: again one cache line. */
+#define SF_SENT_WAYS 8
+
+/* Where a span's context came from. The pinned map is the first of several sources. */
+enum sf_source {
+	SF_SOURCE_NONE = 0,
+	SF_SOURCE_MAP = 1,
+};
+
+/* What a slot of a fold counts. */
+enum sf_kind {
+	SF_KIND_ON_CPU = 0,
+};
+
+/* Why a tick that belongs to the report is not in it. Each reason has a counter. */
+enum sf_drop {
+	SF_DROP_RING_FULL = 0, /* the record could not take the sample, and the ring had no room for it */
+	SF_DROP_RING_BUSY = 1, /* the same, and the ring had room but its lock was not to be had */
+	SF_DROP_NO_SCRATCH = 2, /* a per-CPU area could not be reached: never seen, the verifier wants the branch */
+	SF_DROP_COUNT
+};
+
+/* Fates of ticks and side figures, one per-CPU counter each. The first five and the drops add up: see sf_counters. */
+enum sf_count {
+	SF_COUNT_TICKS = 0, /* runs of the tick program */
+	SF_COUNT_IN_SPAN, /* folded into a span */
+	SF_COUNT_BACKGROUND, /* outside any span */
+	SF_COUNT_IDLE, /* the CPU was idle */
+	SF_COUNT_FILTERED, /* excluded by --pid, --tid or the command filter */
+	SF_COUNT_NO_MAP, /* of the background: no context map was there to ask */
+	SF_COUNT_LONE_BUSY, /* of the samples: sent on their own because the record was in use */
+	SF_COUNT_LONE_CROWD, /* of the samples: sent on their own because the bucket had no free record */
+	SF_COUNT_STACKS_SENT, /* first sights that went out */
+	SF_COUNT_STACKS_REFUSED, /* first sights that the ring refused; tried again at the next sight */
+	SF_COUNT_TABLES_TAKEN, /* records that outgrew their inline slots */
+	SF_COUNT_TABLES_SHORT, /* records that wanted a table and found none free: rolled inline instead */
+	SF_COUNT_ROLLS, /* folds emitted because they were full, while their span went on */
+	SF_COUNT_EMIT_REFUSED, /* emits that the ring refused; the record is kept for the next try */
+	SF_COUNT_COUNT
+};
+
+/* One bank of counters of one CPU. ticks = in_span + background + idle + filtered + sum of drops, exactly. */
+struct sf_counters {
+	__u64 count[SF_COUNT_COUNT];
+	__u64 drop[SF_DROP_COUNT];
+};
+
+/* A trace context as OBI's map holds it: ids are bytes in the order of the W3C header, compared as words. */
+struct sf_span {
+	__u64 trace_id[2];
+	__u64 span_id;
+};
+
+/* A process through its life: a pid is reused, and start_boottime survives exec, so all three are needed. */
+struct sf_process {
+	__u64 start_ns; /* start of the thread group's leader */
+	__u32 tgid; /* in the initial pid namespace */
+	__u32 exec_id; /* grows with each exec */
+};
+
+/* What /proc/PID/stat shows of the address space too: tells whether it is still the one that was sampled. */
+struct sf_image {
+	__u64 start_code;
+	__u64 end_code;
+	__u64 start_stack;
+};
+
+enum sf_msg_type {
+	SF_MSG_STACK = 1,
+	SF_MSG_FOLD = 2,
+};
+
+/* Every message in the ring opens with this. */
+struct sf_msg {
+	__u8 type; /* enum sf_msg_type */
+	__u8 source; /* enum sf_source; folds only */
+	__u16 count; /* entries that follow: frames or slots */
+	__u32 epoch; /* the flush that it belongs to */
+};
+
+/* First sight of a stack: its frames, leaf first, the kernel's before the user's. */
+struct sf_stack_msg {
+	struct sf_msg head;
+	__u64 stack_id;
+	struct sf_process process;
+	struct sf_image image;
+	__u32 kernel_frames; /* of head.count */
+	__u32 pad;
+	__u64 frames[2 * SF_MAX_FRAMES];
+};
+
+struct sf_slot {
+	__u64 stack_id;
+	__u32 count; /* samples */
+	__u32 kind; /* enum sf_kind */
+};
+
+/* What a fold message says before its slots. A span of zeros is work outside any span (--background stacks). */
+struct sf_fold_head {
+	struct sf_msg head;
+	struct sf_span span;
+	__u64 process_start_ns;
+	__u64 pid_tgid; /* thread group in the upper half, thread in the lower */
+	__u64 first_ns; /* first sample */
+	__u32 length_us; /* to the last sample, saturated */
+	__u32 exec_id;
+};
+
+/*
+ * A fold message: what has gathered since the last one for the same thread and span. Always a delta, so a span may
+ * be of any length and any number of threads; the reader adds up.
+ */
+struct sf_fold_msg {
+	struct sf_fold_head fold;
+	struct sf_slot slots[SF_TABLE_SLOTS];
+};
+
+/* How the programs behave; read-only once loaded. */
+struct sf_config {
+	__u64 seed; /* of stack ids and buckets: random, so that nobody can aim at a collision */
+	__u32 bucket_mask; /* buckets of records - 1; a power of two */
+	__u32 sent_mask; /* sets of sent stacks - 1; a power of two */
+	__u32 table_count; /* tables in the pool; 0: none */
+	__u32 wakeup_bytes; /* the loader is woken when the ring holds this much */
+	__u32 filter; /* enum sf_filter; SF_FILTER_NONE prunes the look-up */
+	__u32 background_stacks; /* 1: walk and fold outside spans too */
+	__u32 follow_forks; /* 1: children of a targeted process are targets */
+	__u32 pad;
+};
+
+enum sf_filter {
+	SF_FILTER_NONE = 0,
+	SF_FILTER_TARGETS = 1, /* only what `targets` names */
+};
+
+/* A key of `targets`: a process or a single thread. */
+struct sf_target {
+	__u32 id;
+	__u32 is_thread; /* 1: id is a thread, 0: a thread group */
+};
+
+/* Ticks outside spans of one process that carried a span, banked by the lowest bit of the epoch; only grows. */
+struct sf_background {
+	__u64 ticks[2];
+};
+
+SF_ASSERT(sizeof(struct sf_span) == 24, "the context map's value");
+SF_ASSERT(sizeof(struct sf_process) == 16, "no hidden padding");
+SF_ASSERT(sizeof(struct sf_msg) == 8, "one word opens a message");
+SF_ASSERT(sizeof(struct sf_slot) == 16, "16 bytes a slot");
+SF_ASSERT(sizeof(struct sf_fold_head) == 72, "bytes of a span that had one stack: 72 + 16");
+SF_ASSERT(SF_OFFSET(struct sf_fold_head, span) == 8, "the span follows the head");
+SF_ASSERT(SF_OFFSET(struct sf_fold_head, first_ns) == 48, "no hidden padding");
+SF_ASSERT(SF_OFFSET(struct sf_fold_msg, slots) == sizeof(struct sf_fold_head), "slots follow");
+SF_ASSERT(SF_OFFSET(struct sf_stack_msg, frames) == 64, "frames follow");
+SF_ASSERT(sizeof(struct sf_config) == 40, "no hidden padding");
+SF_ASSERT(SF_TABLE_INDEX >= 2 * SF_TABLE_SLOTS, "the index must stay half empty");
+SF_ASSERT(SF_TABLE_SLOTS <= 255, "one byte indexes a slot");
+SF_ASSERT((SF_TABLE_INDEX & (SF_TABLE_INDEX - 1)) == 0, "masked, not divided");
+SF_ASSERT(SF_THREAD_RECORDS <= SF_BUCKET_WAYS, "a thread's records live in one bucket");
+
+#endif
