@@ -3,7 +3,6 @@
 // A wrong name is worse than none: what cannot be verified stays an address.
 #pragma once
 
-#include <compare>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -12,24 +11,12 @@
 #include <vector>
 
 #include "base/frame.h"
+#include "base/process.h"
 
 namespace spanfold::proc {
 
-// A process through its life (bpf/abi.h says the same to the kernel side).
-struct ProcessKey {
-  std::uint64_t start_boottime_ns = 0;  // of the thread group's leader
-  std::uint32_t pid = 0;                // thread group, in the initial pid namespace
-  std::uint32_t exec_id = 0;            // grows with each exec
-  auto operator<=>(const ProcessKey&) const = default;
-};
-
-// What /proc/PID/stat shows of the address space that was sampled (fields startcode, endcode, startstack).
-struct ImageTag {
-  std::uint64_t start_code = 0;
-  std::uint64_t end_code = 0;
-  std::uint64_t start_stack = 0;
-  bool operator==(const ImageTag&) const = default;
-};
+using spanfold::ImageTag;
+using spanfold::ProcessKey;
 
 // Resource attributes of a process, as strings: service.name, process.executable.name, process.executable.path,
 // container.id; keys that are not known are absent. process.pid is not among them: it is in the key.
