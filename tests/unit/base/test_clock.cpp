@@ -48,9 +48,10 @@ TEST_CASE("durations as people write them") {
 }
 
 TEST_CASE("durations that make no sense are usage errors that name the text") {
-  for (const std::string_view text :
-       {"", "s", ".", "-1s", "+1s", " 1s", "1 s", "1s ", "1x", "1S", "1e3", "1..5s", "1.2.3", "0.5ns", "0x10",
-        "9223372036854775808ns", "9223372037s", "99999999999999999999999999999999999999999999999999", "1d", std::string_view("1\0s", 3)}) {
+  const std::vector<std::string_view> cases = {
+       "", "s", ".", "-1s", "+1s", " 1s", "1 s", "1s ", "1x", "1S", "1e3", "1..5s", "1.2.3", "0.5ns", "0x10",
+        "9223372036854775808ns", "9223372037s", "99999999999999999999999999999999999999999999999999", "1d", {"1\0s", 3}};
+  for (const std::string_view text : cases) {
     CAPTURE(text);
     const auto parsed = parse_duration_ns(text);
     REQUIRE_FALSE(parsed);
