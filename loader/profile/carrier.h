@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// A window without samples makes no message of its own: it waits here and becomes part of the next.
+#pragma once
+
+#include <optional>
+
+#include "profile/model.h"
+
+namespace spanfold::profile {
+
+[[nodiscard]] bool has_samples(const Window& window);
+
+class WindowCarrier {
+ public:
+  // What is to be written now: `window`, extended by what was carried (accounting added, window enclosing both), or
+  // nothing when it has no samples, in which case it is carried on.
+  [[nodiscard]] std::optional<Window> admit(Window window);
+
+  // What is still carried, for the last message of a run; nothing when the last window had samples.
+  [[nodiscard]] std::optional<Window> take_last();
+
+ private:
+  std::optional<Window> carried_;  // without samples
+};
+
+}  // namespace spanfold::profile

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "profile/model.h"
+
+#include <fmt/format.h>
+
+#include "profile/accounting.h"
+
+namespace spanfold::profile {
+namespace {
+
+std::uint64_t sum_dropped(const Accounting& accounting) {
+  std::uint64_t sum = 0;
+  for (const auto& [reason, count] : accounting.dropped) sum += count;
+  return sum;
+}
+
+}  // namespace
+
+bool Accounting::adds_up() const {
+  return ticks == in_span + background + idle + filtered + sum_dropped(*this);
+}
+
+Accounting& Accounting::operator+=(const Accounting& other) {
+  ticks += other.ticks;
+  in_span += other.in_span;
+  background += other.background;
+  idle += other.idle;
+  filtered += other.filtered;
+  missed += other.missed;
+  for (const auto& [reason, count] : other.dropped) dropped[reason] += count;
+  return *this;
+}
+
+std::string describe(const Accounting& accounting) {
+  std::string text = fmt::format("ticks {} = in span {} + background {} + idle {}", accounting.ticks,
+                                 accounting.in_span, accounting.background, accounting.idle);
+  if (accounting.filtered != 0) text += fmt::format(" + filtered {}", accounting.filtered);
+  text += fmt::format(" + dropped {}", sum_dropped(accounting));
+  std::string reasons;
+  for (const auto& [reason, count] : accounting.dropped) {
+    if (count != 0) reasons += fmt::format("{}{} {}", reasons.empty() ? "" : ", ", reason, count);
+  }
+  if (!reasons.empty()) text += fmt::format(" ({})", reasons);
+  return text + fmt::format("; missed {}", accounting.missed);
+}
+
+}  // namespace spanfold::profile
