@@ -40,8 +40,8 @@ DEFINES  := $(foreach room,$(PRESENT),-DSPANFOLD_WITH_$(call upper,$(room))=1)
 CPPFLAGS_ALL := $(INCLUDES) $(DEFINES) $(CPPFLAGS) $(shell $(PKG_CONFIG) --cflags $(PACKAGES) 2>/dev/null)
 CXXFLAGS_ALL := -std=c++20 $(WARNINGS) $(CXXFLAGS) $(SANITIZE) $(LTOFLAGS)
 LIBS     := $(shell $(PKG_CONFIG) --libs $(PACKAGES) 2>/dev/null) -liberty -pthread
-BPFFLAGS := -target bpf -mcpu=v3 -O2 -g -D__TARGET_ARCH_$(BPF_ARCH) -Wall -Wextra $(if $(filter 1,$(WERROR)),-Werror) \
-            -I. -Ivmlinux/$(ARCH) $(if $(MULTIARCH),-idirafter /usr/include/$(MULTIARCH))
+BPFFLAGS := -target bpf -mcpu=v3 -O2 -g -D__TARGET_ARCH_$(BPF_ARCH) -Wall -Wextra -Wno-unused-parameter \
+            $(if $(filter 1,$(WERROR)),-Werror) -I. -Ivmlinux/$(ARCH) $(if $(MULTIARCH),-idirafter /usr/include/$(MULTIARCH))
 # What a profiler samples must keep frame pointers and must not be instrumented, whatever SAN says.
 WORKLOAD_PACKAGES := cpp-httplib
 WORKLOAD_FLAGS := -std=c++20 $(WARNINGS) -O2 -fno-omit-frame-pointer -g -Itests $(CPPFLAGS_ALL) \
@@ -90,7 +90,7 @@ $(O)/obj/tests/workloads/%.o: tests/workloads/%.cpp $(O)/flags | $(TEST_SKELETON
 	$(call say,CXX,$<)$(CXX) $(WORKLOAD_FLAGS) -MD -MP -c -o $@ $<
 
 $(call obj,$(filter loader/bpf/% loader/app/%,$(ROOM_SRC)) loader/app/main.cpp): | $(SKELETON)
-$(call obj,$(UNIT_SRC) $(BPFT_SRC)): | $(SKELETON) $(TEST_SKELETONS)
+$(call obj,$(sort $(wildcard tests/bpf/*.cpp))): | $(SKELETON) $(TEST_SKELETONS)
 $(O)/obj/%.o: %.cpp $(O)/flags
 	@mkdir -p $(@D)
 	$(call say,CXX,$<)$(CXX) $(if $(filter tests/%,$<),-Itests) $(CPPFLAGS_ALL) $(CXXFLAGS_ALL) -MD -MP -c -o $@ $<
