@@ -58,6 +58,7 @@ enum sf_count {
 	SF_COUNT_NO_MAP, /* of the background: no context map was there to ask */
 	SF_COUNT_LONE_BUSY, /* of the samples: sent on their own because the record was in use */
 	SF_COUNT_LONE_CROWD, /* of the samples: sent on their own because the bucket had no free record */
+	SF_COUNT_LONE_FULL, /* of the samples: sent on their own because the record was full and its emit was refused */
 	SF_COUNT_STACKS_SENT, /* first sights that went out */
 	SF_COUNT_STACKS_REFUSED, /* first sights that the ring refused; tried again at the next sight */
 	SF_COUNT_TABLES_TAKEN, /* records that outgrew their inline slots */
@@ -176,7 +177,7 @@ SF_ASSERT(sizeof(struct sf_span) == 24, "the context map's value");
 SF_ASSERT(sizeof(struct sf_process) == 16, "no hidden padding");
 SF_ASSERT(sizeof(struct sf_msg) == 8, "one word opens a message");
 SF_ASSERT(sizeof(struct sf_slot) == 16, "16 bytes a slot");
-SF_ASSERT(sizeof(struct sf_fold_head) == 72, "bytes of a span that had one stack: 72 + 16");
+SF_ASSERT(sizeof(struct sf_fold_head) == 64, "one cache line; a span with one stack leaves as 80 bytes");
 SF_ASSERT(SF_OFFSET(struct sf_fold_head, span) == 8, "the span follows the head");
 SF_ASSERT(SF_OFFSET(struct sf_fold_head, first_ns) == 48, "no hidden padding");
 SF_ASSERT(SF_OFFSET(struct sf_fold_msg, slots) == sizeof(struct sf_fold_head), "slots follow");

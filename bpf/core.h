@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Pure logic on the ABI's types: hash, compare, fold. No helpers, no maps, no kernel types, so the host's tests compile
+ * it as it is and hold it against a naive model.
+ */
+#ifndef SPANFOLD_CORE_H
+#define SPANFOLD_CORE_H
+
+#include "abi.h"
+
+#define SF_INLINE static inline __attribute__((always_inline))
+
+enum sf_folded {
+	SF_FOLDED = 0,
+	SF_FULL = 1, /* nothing was changed */
+};
+
+/* A busy span's own hash table: `index` maps a hash to 1 + slot, slots are dense so that they leave in one piece. */
+struct sf_table {
+	__u64 taken; /* by exchange: 0 free */
+	__u8 index[SF_TABLE_INDEX];
+	struct sf_fold_msg msg;
+};
+
+/* One thread's stay in one span. Everything that touches it first takes `busy` by exchange, and never waits for it. */
+struct sf_record {
+	__u64 busy; /* 0 free */
+	__u64 last_ns; /* last sample */
+	__u32 table; /* 1 + number of its table, 0: none */
+	__u32 pad;
+	struct sf_fold_head fold;
+	struct sf_slot slots[SF_INLINE_SLOTS];
+};
+
+/* Who owns the records of one bucket: pid_tgid, 0 for a free record. Written only by who holds the record's `busy`. */
+struct sf_owners {
+	__u64 owner[SF_BUCKET_WAYS];
+};
+
+/* One set of stack ids that were sent; replacing an id at worst sends its stack once more. */
+struct sf_sent {
+	__u64 tag[SF_SENT_WAYS];
+};
+
+/* All that is known of one sample when it is folded. */
+struct sf_sample {
+	__u64 pid_tgid;
+	__u64 now_ns;
+	struct sf_process process;
+	struct sf_span span;
+	__u32 kind; /* enum sf_kind */
+	__u32 source; /* enum sf_source */
+};
+
+/* What a look at the bucket of a thread found. Ways count from 1, 0 is none. */
+struct sf_found {
+	__u32 own; /* the thread's record for this span */
+	__u32 spare; /* a free record */
+	__u32 oldest; /* of the thread's records for other spans */
+	__u32 others; /* how many of those there are */
+	__u64 oldest_ns; /* last sample of the oldest */
+};
+
+/* The work of one entry point on one CPU: kept in a map, where the verifier follows no values and paths converge. */
+struct sf_scratch {
+	struct sf_sample sample;
+	struct sf_found found;
+	struct sf_stack_msg msg;
+};
+
+SF_ASSERT(sizeof(struct sf_owners) == 64, "one cache line");
+SF_ASSERT(sizeof(struct sf_scratch) <= 32768, "the most that a per-CPU value may have");
+SF_ASSERT(sizeof(struct sf_sent) == 64, "one cache line");
+SF_ASSERT(sizeof(struct sf_record) == 24 + 64 + 128, "no hidden padding");
+SF_ASSERT(sizeof(struct sf_table) == 8 + SF_TABLE_INDEX + 64 + 16 * SF_TABLE_SLOTS, "no hidden padding");
+
+/* One word into a running hash: a bijection of `hash` for each word, so that no entropy is lost along a stack. */
+SF_INLINE __u64 sf_mix(__u64 hash, __u64 word)
+{
+	hash = (hash ^ word) * 0x9e3779b97f4a7c15ULL;
+	return hash ^ (hash >> 32);
+}
+
+/* Opens a stack's hash with who it belongs to and how it divides, so that equal frames of two processes differ. */
+SF_INLINE __u64 sf_hash_open(__u64 seed, const struct sf_process *process, __u32 kernel_frames, __u32 frames)
+{
+	__u64 hash = sf_mix(seed, process->start_ns);
+
+	hash = sf_mix(hash, ((__u64)process->tgid << 32) | process->exec_id);
+	return sf_mix(hash, ((__u64)kernel_frames << 32) | frames);
+}
+
+/* Closes a stack's hash. 0 is kept for "no stack". */
+SF_INLINE __u64 sf_hash_close(__u64 hash)
+{
+	hash = sf_mix(hash, hash >> 29);
+	return hash ? hash : 1;
+}
+
+SF_INLINE __u32 sf_bucket(__u64 seed, __u64 pid_tgid, __u32 mask)
+{
+	return (__u32)(sf_mix(seed, pid_tgid) >> 16) & mask;
+}
+
+SF_INLINE int sf_same_trace(const struct sf_span *a, const struct sf_span *b)
+{
+	return a->trace_id[0] == b->trace_id[0] && a->trace_id[1] == b->trace_id[1];
+}
+
+SF_INLINE int sf_same_span(const struct sf_span *a, const struct sf_span *b)
+{
+	return a->span_id == b->span_id && sf_same_trace(a, b);
+}
+
+/* Counts one sample in the inline slots. Slots fill from the front and never empty one by one. */
+SF_INLINE enum sf_folded sf_fold_inline(struct sf_fold_head *fold, struct sf_slot *slots, __u64 stack_id, __u32 kind)
+{
+	__u32 i, used = fold->head.count;
+
+	for (i = 0; i < SF_INLINE_SLOTS; i++) {
+		struct sf_slot *slot = &slots[i];
+
+		if (i >= used) {
+			slot->stack_id = stack_id;
+			slot->count = 1;
+			slot->kind = kind;
+			fold->head.count = (__u16)(i + 1);
+			return SF_FOLDED;
+		}
+		if (slot->stack_id == stack_id && slot->kind == kind) {
+			slot->count++;
+			return SF_FOLDED;
+		}
+	}
+	return SF_FULL;
+}
+
+/* How far a search goes before it calls the table full: with the index half empty this hardly happens. */
+#define SF_TABLE_PROBES 16
+
+/* Counts one sample in a table. */
+SF_INLINE enum sf_folded sf_fold_table(struct sf_table *table, __u64 stack_id, __u32 kind)
+{
+	__u32 i, used = table->msg.fold.head.count;
+
+	for (i = 0; i < SF_TABLE_PROBES; i++) {
+		__u32 at = (__u32)(stack_id + i) & (SF_TABLE_INDEX - 1);
+		__u32 number = table->index[at];
+		struct sf_slot *slot;
+
+		if (!number) {
+			if (used >= SF_TABLE_SLOTS)
+				return SF_FULL;
+			slot = &table->msg.slots[used];
+			slot->stack_id = stack_id;
+			slot->count = 1;
+			slot->kind = kind;
+			table->index[at] = (__u8)(used + 1);
+			table->msg.fold.head.count = (__u16)(used + 1);
+			return SF_FOLDED;
+		}
+		slot = &table->msg.slots[number - 1];
+		if (slot->stack_id == stack_id && slot->kind == kind) {
+			slot->count++;
+			return SF_FOLDED;
+		}
+	}
+	return SF_FULL;
+}
+
+/* Makes a table empty; its slots are not read before they are written. */
+SF_INLINE void sf_table_clear(struct sf_table *table)
+{
+	__builtin_memset(table->index, 0, sizeof(table->index));
+	table->msg.fold.head.count = 0;
+}
+
+#endif

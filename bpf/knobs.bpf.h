@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What the loader sets: once before loading (knobs), and while the programs run (control). */
+#ifndef SPANFOLD_KNOBS_BPF_H
+#define SPANFOLD_KNOBS_BPF_H
+
+#include "compat.bpf.h"
+
+/* Weak, because each object that is linked into the skeleton brings the same one. */
+__weak const volatile struct sf_config knobs = {};
+
+/*
+ * The number of the flush that is being gathered. Read once at entry of a program, so that all that one event counts
+ * goes into one bank. The loader steps it and then waits for a grace period.
+ */
+__weak volatile __u32 epoch;
+/* The epoch at which the loader last forgot its stacks: ids sent before it count as not sent. */
+__weak volatile __u32 sent_since;
+/* What the last sweep could not emit: the ring was full, or the record was in use. The loader sets it to 0. */
+__weak volatile __u64 sweep_left;
+
+#endif

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* All maps. bpf/README.md says of each who writes, reads and deletes, and what happens when it is full. */
+#ifndef SPANFOLD_MAPS_BPF_H
+#define SPANFOLD_MAPS_BPF_H
+
+#include "compat.bpf.h"
+#include "core.h"
+
+/* Sizes of 1 are placeholders: the loader knows them (bpf/README.md, "Maps"). */
+
+/* The pinned context map behind one slot, so that a re-created pin is adopted by one update. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__array(
+		values, struct {
+			__uint(type, BPF_MAP_TYPE_LRU_HASH);
+			__uint(max_entries, 16384);
+			__type(key, __u64);
+			__type(value, struct sf_span);
+		});
+} context SEC(".maps") __weak;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 2);
+	__type(key, __u32);
+	__type(value, struct sf_counters);
+} counters SEC(".maps") __weak;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+} ring SEC(".maps") __weak;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct sf_owners);
+} owners SEC(".maps") __weak;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct sf_record);
+} records SEC(".maps") __weak;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct sf_table);
+} tables SEC(".maps") __weak;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct sf_sent);
+} sent SEC(".maps") __weak;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, struct sf_process);
+	__type(value, struct sf_background);
+} processes SEC(".maps") __weak;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, struct sf_target);
+	__type(value, __u8);
+} targets SEC(".maps") __weak;
+
+/* Programs that gather a sample; each has scratch of its own on each CPU, since one may interrupt the other. */
+enum entry {
+	ENTRY_TICK = 0,
+	ENTRY_COUNT,
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, ENTRY_COUNT);
+	__type(key, __u32);
+	__type(value, struct sf_scratch);
+} scratch SEC(".maps") __weak;
+
+#endif
