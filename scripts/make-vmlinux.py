@@ -19,7 +19,7 @@ PROLOGUE = """\
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Kernel types for CO-RE programs, made by scripts/make-vmlinux.py from {source}.
- * Partial on purpose: sizes and offsets here mean nothing, libbpf relocates each access. Do not edit: vmlinux/README.md.
+ * Partial on purpose: libbpf relocates each access. Not to be edited, see vmlinux/README.md.
  */
 #ifndef __VMLINUX_H__ /* the name by which libbpf's bpf_tracing.h knows that registers have the kernel's names */
 #define __VMLINUX_H__

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Kernel types for CO-RE programs, made by scripts/make-vmlinux.py from Linux 6.18, x86_64.
- * Partial on purpose: sizes and offsets here mean nothing, libbpf relocates each access. Do not edit: vmlinux/README.md.
+ * Kernel types for CO-RE programs, made by scripts/make-vmlinux.py from Linux 6.12.117+deb13-amd64, x86_64.
+ * Partial on purpose: libbpf relocates each access. Not to be edited, see vmlinux/README.md.
  */
 #ifndef __VMLINUX_H__ /* the name by which libbpf's bpf_tracing.h knows that registers have the kernel's names */
 #define __VMLINUX_H__
@@ -186,9 +186,9 @@ struct trace_event_raw_sched_process_exec {
 
 struct trace_event_raw_sched_process_fork {
 	struct trace_entry ent;
-	u32 __data_loc_parent_comm;
+	char parent_comm[16];
 	pid_t parent_pid;
-	u32 __data_loc_child_comm;
+	char child_comm[16];
 	pid_t child_pid;
 	char __data[0];
 };
@@ -260,8 +260,6 @@ struct sched_entity {
 struct sched_info {
 	long unsigned int pcount;
 	long long unsigned int run_delay;
-	long long unsigned int max_run_delay;
-	long long unsigned int min_run_delay;
 	long long unsigned int last_arrival;
 	long long unsigned int last_queued;
 };
@@ -430,8 +428,6 @@ typedef struct {
 		atomic_t perf_rdpmc_allowed;
 		u16 pkey_allocation_map;
 		s16 execute_only_pkey;
-		u16 global_asid;
-		bool asid_transition;
 	} mm_context_t;
 
 struct mm_struct {
@@ -460,11 +456,9 @@ struct mm_struct {
 		long unsigned int arg_end;
 		long unsigned int env_start;
 		long unsigned int env_end;
-		long unsigned int saved_auxv[56];
+		long unsigned int saved_auxv[52];
 		mm_context_t context;
-		struct {
-			long unsigned int __mm_flags[1];
-		} flags;
+		long unsigned int flags;
 		struct task_struct *owner;
 		struct file *exe_file;
 	};
@@ -495,9 +489,7 @@ struct file {
 	unsigned int f_mode;
 	struct inode *f_inode;
 	unsigned int f_flags;
-	union {
-		struct path f_path;
-	};
+	struct path f_path;
 	long long int f_pos;
 };
 
@@ -515,9 +507,7 @@ struct qstr {
 struct dentry {
 	unsigned int d_flags;
 	struct dentry *d_parent;
-	union {
-		struct qstr d_name;
-	};
+	struct qstr d_name;
 	struct inode *d_inode;
 	const struct dentry_operations *d_op;
 	struct super_block *d_sb;
@@ -558,7 +548,7 @@ struct seq_file {
 };
 
 struct css_set {
-	struct cgroup_subsys_state *subsys[12];
+	struct cgroup_subsys_state *subsys[14];
 	struct cgroup *dfl_cgrp;
 };
 
@@ -587,7 +577,7 @@ struct cgroup_root {
 };
 
 struct kernfs_node {
-	struct kernfs_node *__parent;
+	struct kernfs_node *parent;
 	const char *name;
 	short unsigned int flags;
 	u64 id;
@@ -607,12 +597,13 @@ enum cgroup_subsys_id {
 	net_prio_cgrp_id = 9,
 	hugetlb_cgrp_id = 10,
 	pids_cgrp_id = 11,
-	CGROUP_SUBSYS_COUNT = 12,
+	rdma_cgrp_id = 12,
+	misc_cgrp_id = 13,
+	CGROUP_SUBSYS_COUNT = 14,
 };
 
 enum perf_event_state {
-	PERF_EVENT_STATE_DEAD = -5,
-	PERF_EVENT_STATE_REVOKED = -4,
+	PERF_EVENT_STATE_DEAD = -4,
 	PERF_EVENT_STATE_EXIT = -3,
 	PERF_EVENT_STATE_ERROR = -2,
 	PERF_EVENT_STATE_OFF = -1,
@@ -948,8 +939,7 @@ enum bpf_cmd {
 	BPF_LINK_DETACH = 34,
 	BPF_PROG_BIND_MAP = 35,
 	BPF_TOKEN_CREATE = 36,
-	BPF_PROG_STREAM_READ_BY_FD = 37,
-	__MAX_BPF_CMD = 38,
+	__MAX_BPF_CMD = 37,
 };
 
 enum bpf_func_id {
@@ -1263,8 +1253,7 @@ enum bpf_attach_type {
 	BPF_NETKIT_PRIMARY = 54,
 	BPF_NETKIT_PEER = 55,
 	BPF_TRACE_KPROBE_SESSION = 56,
-	BPF_TRACE_UPROBE_SESSION = 57,
-	__MAX_BPF_ATTACH_TYPE = 58,
+	__MAX_BPF_ATTACH_TYPE = 57,
 };
 
 enum bpf_stack_build_id_status {
@@ -1364,7 +1353,7 @@ _Static_assert(sizeof(struct bpf_iter__bpf_map_elem) == 32, "layout as in the ke
 _Static_assert(sizeof(struct trace_entry) == 8, "layout as in the kernel");
 _Static_assert(sizeof(struct trace_event_raw_sched_switch) == 64, "layout as in the kernel");
 _Static_assert(sizeof(struct trace_event_raw_sched_process_exec) == 20, "layout as in the kernel");
-_Static_assert(sizeof(struct trace_event_raw_sched_process_fork) == 24, "layout as in the kernel");
+_Static_assert(sizeof(struct trace_event_raw_sched_process_fork) == 48, "layout as in the kernel");
 _Static_assert(sizeof(struct trace_event_raw_sys_enter) == 64, "layout as in the kernel");
 _Static_assert(sizeof(struct trace_event_raw_sys_exit) == 24, "layout as in the kernel");
 _Static_assert(sizeof(struct refcount_struct) == 4, "layout as in the kernel");
@@ -1372,7 +1361,7 @@ _Static_assert(sizeof(struct kref) == 4, "layout as in the kernel");
 _Static_assert(sizeof(struct list_head) == 16, "layout as in the kernel");
 _Static_assert(sizeof(struct hlist_node) == 16, "layout as in the kernel");
 _Static_assert(sizeof(struct hlist_head) == 8, "layout as in the kernel");
-_Static_assert(sizeof(struct sched_info) == 48, "layout as in the kernel");
+_Static_assert(sizeof(struct sched_info) == 32, "layout as in the kernel");
 _Static_assert(sizeof(struct upid) == 16, "layout as in the kernel");
 _Static_assert(sizeof(struct path) == 16, "layout as in the kernel");
 _Static_assert(sizeof(struct qstr) == 16, "layout as in the kernel");
