@@ -1,0 +1,141 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Installs the packages that are missing to build, test and lint on Debian and Ubuntu. Silent when none is.
+set -euo pipefail
+
+usage() {
+  cat <<'TEXT'
+usage: scripts/setup.sh [--check] [build] [test] [lint]
+  Without a group: build and test. --check only tells what is missing, and fails when something is.
+TEXT
+}
+
+build='clang:compiles_the_BPF_programs
+llvm:reads_and_strips_BPF_objects
+bpftool:links_BPF_objects_and_makes_their_skeletons
+g++:compiles_the_loader
+make:runs_the_build
+pkg-config:finds_the_libraries
+libbpf-dev:loads_BPF_programs
+libelf-dev:reads_symbol_tables
+zlib1g-dev:packs_profiles
+libfmt-dev:formats_text
+libprotozero-dev:writes_and_reads_protobuf
+libcli11-dev:parses_the_command_line
+libiberty-dev:demangles_C++_and_Rust_names
+python3:runs_the_scripts'
+test='doctest-dev:runs_the_unit_tests
+libcpp-httplib-dev:is_the_server_of_the_test_service
+python3-venv:holds_the_second_OTLP_decoder_of_the_tests'
+lint='clang-format:checks_the_format
+clang-tidy:checks_the_C++
+shellcheck:checks_the_scripts'
+
+check=no
+groups=()
+for word in "$@"; do
+  case $word in
+    --check) check=yes ;;
+    build | test | lint) groups+=("$word") ;;
+    -h | --help) usage && exit 0 ;;
+    *) usage >&2 && exit 2 ;;
+  esac
+done
+[ ${#groups[@]} -gt 0 ] || groups=(build test)
+
+wanted=()
+for group in "${groups[@]}"; do
+  mapfile -t -O "${#wanted[@]}" wanted <<<"${!group}"
+done
+
+if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
+  missing_tools=()
+  for tool in clang bpftool g++ make pkg-config python3; do
+    command -v "$tool" >/dev/null || missing_tools+=("$tool")
+  done
+  {
+    echo "setup: this is neither Debian nor Ubuntu, so nothing was installed. These are needed (Debian's names):"
+    for entry in "${wanted[@]}"; do
+      why=${entry#*:}
+      printf '  %-20s %s\n' "${entry%%:*}" "${why//_/ }"
+    done
+    echo "Not found in PATH: ${missing_tools[*]:-all tools are there, the libraries were not looked for}"
+  } >&2
+  exit 1
+fi
+
+# Ubuntu has no package bpftool: linux-tools-common holds a wrapper, the tool itself comes with the kernel's tools.
+is_installed() {
+  grep -qx "$1" <<<"$installed" && return
+  case $1 in
+    bpftool) bpftool version >/dev/null 2>&1 ;;
+    pkg-config) grep -qx pkgconf <<<"$installed" ;;
+    *) return 1 ;;
+  esac
+}
+
+names=()
+for entry in "${wanted[@]}"; do names+=("${entry%%:*}"); done
+installed=$(dpkg-query -W -f '${Package} ${db:Status-Status}\n' "${names[@]}" pkgconf 2>/dev/null |
+  awk '$2 == "installed" { print $1 }' || true)
+
+missing=()
+for entry in "${wanted[@]}"; do
+  is_installed "${entry%%:*}" || missing+=("$entry")
+done
+[ ${#missing[@]} -gt 0 ] || exit 0
+
+echo "setup: missing packages:" >&2
+packages=()
+for entry in "${missing[@]}"; do
+  package=${entry%%:*} why=${entry#*:}
+  printf '  %-20s %s\n' "$package" "${why//_/ }" >&2
+  packages+=("$package")
+done
+[ "$check" = no ] || exit 1
+
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+  command -v sudo >/dev/null || {
+    echo "setup: run as root, or install sudo" >&2
+    exit 1
+  }
+  as_root=(sudo)
+fi
+
+# Each apt call says what it did only when it fails.
+quietly() {
+  local log
+  log=$(mktemp)
+  if ! "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive "$@" >"$log" 2>&1; then
+    cat "$log" >&2
+    rm -f "$log"
+    return 1
+  fi
+  rm -f "$log"
+}
+
+has_candidate() {
+  apt-cache policy "$1" 2>/dev/null | grep -q 'Candidate: [^(]'
+}
+
+quietly apt-get update || echo "setup: apt-get update failed, trying with the lists that are there" >&2
+for index in "${!packages[@]}"; do
+  if [ "${packages[index]}" = bpftool ] && ! has_candidate bpftool; then
+    unset 'packages[index]'
+    packages+=(linux-tools-common "linux-tools-generic")
+    # Built for this very kernel where there is such a package, which is what the wrapper looks for.
+    ! has_candidate "linux-tools-$(uname -r)" || packages+=("linux-tools-$(uname -r)")
+  fi
+done
+quietly apt-get install -y --no-install-recommends "${packages[@]}" || {
+  echo "setup: could not install ${packages[*]}" >&2
+  exit 1
+}
+if ! bpftool version >/dev/null 2>&1; then
+  # The wrapper refuses to run when it finds no tool for the running kernel; any bpftool can link and make skeletons.
+  tool=$(find /usr/lib/linux-tools* -name bpftool -type f 2>/dev/null | sort -V | tail -n 1)
+  echo "setup: bpftool does not run here${tool:+; build with: make BPFTOOL=$tool}" >&2
+  exit 1
+fi
+echo "setup: installed ${packages[*]}" >&2
