@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// One perf cpu-clock event a CPU: what makes the tick program run, and the clock that says how often it should have.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/fd.h"
+#include "base/result.h"
+
+namespace spanfold::bpf {
+
+class ClockEvents {
+ public:
+  // Opens an event of `frequency_hz` on each of `cpus` (empty: all online), bound to the program `program_fd`, not yet
+  // running. CPUs that are offline are skipped. Errors carry the sysctls that matter and end with exit code 3.
+  static Result<ClockEvents> open(std::uint32_t frequency_hz, const std::vector<int>& cpus, int program_fd);
+
+  Status enable();
+  void disable();
+  // Ticks that all clocks have owed since they were enabled. Cheap enough for each flush (one read a CPU).
+  [[nodiscard]] std::uint64_t owed() const;
+  [[nodiscard]] std::size_t cpus() const { return events_.size(); }
+
+ private:
+  std::vector<Fd> events_;
+  std::uint64_t period_ns_ = 0;
+};
+
+// Parses the kernel's list form, "0-3,5". Empty where the text is no such list.
+[[nodiscard]] std::vector<int> parse_cpu_list(const std::string& text);
+
+}  // namespace spanfold::bpf

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the kernel side has to say, in the loader's own words.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/frame.h"
+#include "base/process.h"
+
+namespace spanfold::bpf {
+
+// Who knew the span of a fold.
+enum class ContextSource : std::uint8_t { kNone = 0, kMap = 1 };
+
+// First sight of a stack. Spans live as long as the call that hands this over.
+struct StackSeen {
+  std::uint64_t stack_id = 0;
+  ProcessKey process;
+  ImageTag image;
+  std::span<const std::uint64_t> kernel;  // instruction pointers, leaf first; empty: the sample did not hit the kernel
+  std::span<const std::uint64_t> user;    // instruction pointers, leaf first
+};
+
+struct StackCount {
+  std::uint64_t stack_id = 0;
+  std::uint32_t samples = 0;
+};
+
+// What gathered for one thread and one span since its last delta.
+struct FoldDelta {
+  std::uint32_t epoch = 0;  // the flush whose counters hold these samples
+  ContextSource source = ContextSource::kNone;
+  SpanContext span;  // invalid: work outside any span
+  ProcessKey process;
+  std::uint32_t tid = 0;
+  std::uint64_t first_boottime_ns = 0;
+  std::uint64_t last_boottime_ns = 0;
+  std::vector<StackCount> stacks;
+};
+
+class Sink {
+ public:
+  Sink() = default;
+  Sink(const Sink&) = delete;
+  Sink& operator=(const Sink&) = delete;
+  virtual ~Sink() = default;
+  virtual void on_stack(const StackSeen& stack) = 0;
+  virtual void on_fold(const FoldDelta& fold) = 0;
+};
+
+// The counters of one flush: differences, exact for the epoch.
+struct Bank {
+  std::uint32_t epoch = 0;
+  std::uint64_t ticks = 0;
+  std::uint64_t in_span = 0;
+  std::uint64_t background = 0;
+  std::uint64_t idle = 0;
+  std::uint64_t filtered = 0;
+  std::map<std::string, std::uint64_t> dropped;                     // by reason; all reasons are there
+  std::map<std::string, std::uint64_t> side;                        // figures beside the fates, by name
+  std::uint64_t missed = 0;                                         // ticks that the clock owed and no program saw
+  std::vector<std::pair<ProcessKey, std::uint64_t>> by_process;  // shares of the background; the rest is all others'
+};
+
+}  // namespace spanfold::bpf

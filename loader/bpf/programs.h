@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// The BPF programs: sized, configured, loaded and attached. Owns the skeleton.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "base/result.h"
+
+struct spanfold_bpf;
+
+namespace spanfold::bpf {
+
+// Sizes of what the kernel side keeps; each is rounded up to what its map needs.
+struct Sizes {
+  std::uint32_t ring_bytes = 1U << 20;   // messages on their way
+  std::uint32_t buckets = 512;           // of eight records: threads that are in spans at one time
+  std::uint32_t tables = 64;             // spans that outgrew their inline slots at one time
+  std::uint32_t sent_sets = 4096;        // of eight stack ids: distinct stacks that need not be sent again
+  std::uint32_t processes = 4096;        // processes with a background share of their own
+  std::uint32_t targets = 16384;         // processes and threads that a filter names
+};
+
+struct ProgramOptions {
+  Sizes sizes;
+  std::uint64_t seed = 0;  // random
+  bool filter = false;
+  bool follow_forks = false;
+  bool background_stacks = false;
+  int context_fd = -1;  // the adopted context map; -1: none
+};
+
+struct SkeletonDeleter {
+  void operator()(spanfold_bpf* skeleton) const;
+};
+using Skeleton = std::unique_ptr<spanfold_bpf, SkeletonDeleter>;
+
+// Loads and attaches everything but the clock events. Errors that say "this host cannot" end with exit code 3; the
+// verifier's last lines are in the log at debug level.
+[[nodiscard]] Result<Skeleton> load_programs(const ProgramOptions& options);
+
+}  // namespace spanfold::bpf

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernel side as app sees it: open, start, drain, flush, stop.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "bpf/events.h"
+#include "bpf/programs.h"
+
+namespace spanfold::bpf {
+
+struct RecorderOptions {
+  std::uint32_t frequency_hz = 99;
+  std::vector<int> cpus;                // empty: all that are online
+  std::vector<std::uint32_t> pids;      // with tids and follow_forks all empty: everything on the host
+  std::vector<std::uint32_t> tids;
+  bool follow_forks = false;            // children of the targets are targets
+  bool background_stacks = false;       // walk and fold outside spans too
+  std::string context_path;             // the pinned context map
+  Sizes sizes;
+};
+
+// What is known of the context map: it explains why no sample is in a span.
+enum class ContextState : std::uint8_t {
+  kUnusable,  // the pin has a shape that cannot serve; said at open
+  kEmpty,     // no entry in it
+  kFilled,    // entries, of whatever threads
+};
+
+class Recorder {
+ public:
+  // Opens the context map (creates it where it is missing), loads and attaches the programs, opens the clocks. Nothing
+  // samples yet. Errors end with exit code 3, or 2 where the options make no sense.
+  static Result<std::unique_ptr<Recorder>> open(const RecorderOptions& options);
+  ~Recorder();
+  Recorder(const Recorder&) = delete;
+  Recorder& operator=(const Recorder&) = delete;
+
+  // A process that counts among the targets from now on.
+  Status add_target(std::uint32_t pid);
+  Status start();
+  void stop();
+
+  // Readable when the kernel wants the ring emptied before the next flush.
+  [[nodiscard]] int wakeup_fd() const;
+  // Hands all messages that are ready to `sink`, oldest first.
+  Status drain(Sink& sink);
+  // Ends the epoch: afterwards `sink` has had every fold of the epoch, and the bank holds exactly the ticks that those
+  // folds (and the losses) add up to. Blocks for a grace period, about 10 ms. With `forget`, every stack counts as not
+  // sent from here on: a stack that `sink` has not seen again since this call began may be dropped after it.
+  Result<Bank> flush(Sink& sink, bool forget);
+
+  [[nodiscard]] ContextState context_state() const;
+  // True where nobody had pinned a context map before us.
+  [[nodiscard]] bool context_created() const;
+
+ private:
+  class Impl;
+  explicit Recorder(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace spanfold::bpf
