@@ -18,15 +18,33 @@
 constexpr unsigned kPhases = 4;
 constexpr unsigned kMaxThreads = 8;
 
+struct Plan {
+  bool shared_ids = true;
+  std::unique_ptr<workload::ContextMap> map;  // null: through the writer's programs
+  std::uint64_t turns = 0;                    // of work inside a span
+  std::uint64_t end_ns = 0;
+  std::uint64_t pool = kPhases;  // ids of its own that a thread takes in turn; a multiple of kPhases
+  std::atomic<std::uint64_t> spans = 0;
+};
+
+// One span from end to end, so that also what setting and deleting cost is seen in this function.
 template <unsigned kThread, unsigned kPhase>
-[[WORKLOAD_KEEP]] void hammer_work(std::uint64_t turns) {
-  workload::spin(turns);
+[[WORKLOAD_KEEP]] void hammer_work(const Plan& plan, const workload::SpanIds& ids, std::uint64_t key) {
+  if (plan.map) {
+    plan.map->set(key, ids);
+    workload::spin(plan.turns);
+    plan.map->clear(key);
+  } else {
+    workload::begin(ids);
+    workload::spin(plan.turns);
+    workload::end();
+  }
   asm volatile("" ::"i"(kThread * kPhases + kPhase));
 }
 
 namespace {
 
-using Work = void (*)(std::uint64_t);
+using Work = void (*)(const Plan&, const workload::SpanIds&, std::uint64_t);
 
 template <std::size_t... kIndex>
 constexpr std::array<Work, sizeof...(kIndex)> all_work(std::index_sequence<kIndex...> /*indices*/) {
@@ -34,35 +52,16 @@ constexpr std::array<Work, sizeof...(kIndex)> all_work(std::index_sequence<kInde
 }
 constexpr auto kWork = all_work(std::make_index_sequence<std::size_t{kMaxThreads} * kPhases>());
 
-struct Plan {
-  bool shared_ids = true;
-  std::unique_ptr<workload::ContextMap> map;  // null: through the writer's programs
-  std::uint64_t turns = 0;                    // of work inside a span
-  std::uint64_t end_ns = 0;
-  std::uint64_t pool = 4;   // ids of its own that a thread takes in turn; a multiple of kPhases
-  std::atomic<std::uint64_t> spans = 0;
-};
-
 void run_thread(Plan& plan, unsigned thread) {
   const std::uint64_t key = workload::ContextMap::own_key();
   std::uint64_t done = 0;
   for (; (done & 255U) != 0 || workload::steady_ns() < plan.end_ns; ++done) {
     // Shared ids change for all threads together every few hundred spans, so that all are on one id most of the time.
-    const std::uint64_t shared_turn = plan.shared_ids ? plan.spans.fetch_add(1, std::memory_order_relaxed) / 512 : done;
-    const auto phase = static_cast<unsigned>(shared_turn % kPhases);
+    const std::uint64_t turn = plan.shared_ids ? plan.spans.fetch_add(1, std::memory_order_relaxed) / 512 : done;
+    const auto phase = static_cast<unsigned>(turn % kPhases);
     const std::uint64_t serial = plan.shared_ids ? phase : done % plan.pool;
-    const auto ids = workload::make_ids(static_cast<std::uint8_t>(phase + 1), static_cast<std::uint8_t>(plan.shared_ids ? 0 : thread), serial, 7, serial);
-    if (plan.map) {
-      plan.map->set(key, ids);
-    } else {
-      workload::begin(ids);
-    }
-    kWork[thread * kPhases + phase](plan.turns);
-    if (plan.map) {
-      plan.map->clear(key);
-    } else {
-      workload::end();
-    }
+    const auto owner = static_cast<std::uint8_t>(plan.shared_ids ? 0 : thread);
+    kWork[thread * kPhases + phase](plan, workload::make_ids(static_cast<std::uint8_t>(phase + 1), owner, serial, 7, serial), key);
   }
   if (!plan.shared_ids) plan.spans += done;
 }
