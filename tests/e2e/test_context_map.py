@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The pinned context map: who makes it, what shapes will do, and that samples say what it says, no more and no less."""
 
+import collections
 import os
 import signal
 import time
@@ -181,17 +182,16 @@ class WhatItSays(ContextMapCase):
         self.pin(kernel.create_map)
         command = [harness.workload("eventloop"), "--ctx-map", self.stage.ctx_map, "--seconds", "4", "--unlinked-seconds", "1"]
         recording = self.stage.record("-F", "999", command=command).check()
-        tasks = {f"task_work<{number}>" for number in range(200)}
-        right, late, total = 0, 0, 0
+        number_of = {f"task_work<{number}>": number for number in range(200)}
+        behind = collections.Counter()
         for row in analysis.span_rows(recording.rows()):
-            task = analysis.kind_of(row) - 1
-            counts = analysis.work_counts(row, tasks | {"unlinked_work"})
-            right += counts[f"task_work<{task}>"]
-            late += counts[f"task_work<{(task - 1) % 200}>"] + (counts["unlinked_work"] if task == 0 else 0) + counts[None]
-            total += sum(counts.values())
-        # The helper writes first and then tells the loop, so for some microseconds the function before it still runs.
-        self.assertEqual(right + late, total, "samples of tasks that were not there at the interrupt")
-        self.assertGreater(right, 0.97 * total)
+            for name, count in analysis.work_counts(row, number_of.keys() | {"unlinked_work"}).items():
+                behind[(analysis.kind_of(row) - 1 - number_of[name]) % 200 if name in number_of else 0] += count
+        total = sum(behind.values())
+        # The helper writes first and then tells the loop: for microseconds (or a while, where the loop's thread had to
+        # wait for a CPU) an earlier function still runs. An id older than the function is one that somebody remembered.
+        self.assertFalse([steps for steps in behind if steps > 100], "ids that were no longer there at the interrupt")
+        self.assertGreater(behind[0], 0.95 * total)
         self.assertGreater(total, 2500)
         self.assertGreater(recording.accounting.background, 600, "the deleted entry leaves samples without a span")
 
