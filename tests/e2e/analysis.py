@@ -37,6 +37,11 @@ def span_rows(rows):
     return [row for row in rows if "span_id" in row]
 
 
+def names_in(rows):
+    """All functions on all stacks."""
+    return {name_of(frame) for row in rows for stack in row["stacks"] for frame in stack["frames"]}
+
+
 def work_counts(row, known):
     """Samples of a row by the work function nearest to the leaf; under None those with no function of `known`."""
     counts = collections.Counter()
@@ -53,9 +58,9 @@ def check_right_spans(rows, functions_of_kind):
     for row in span_rows(rows):
         kind = kind_of(row)
         found = work_counts(row, known)
-        wrong = {name: count for name, count in found.items() if name is not None and name not in functions_of_kind[kind]}
+        wrong = set(filter(None, found)) - functions_of_kind[kind]
         if wrong:
-            raise AssertionError(f"span {row['span_id']} holds samples of {wrong}, it only ran {functions_of_kind[kind]}")
+            raise AssertionError(f"span {row['span_id']} of kind {kind} holds samples of {wrong}: {found}")
         counts[kind].update(found)
     return counts
 
@@ -66,11 +71,13 @@ def check_share(what, count, total, expected, sigmas=4.0, slack=0.005):
         raise AssertionError(f"{what}: no samples")
     allowed = sigmas * math.sqrt(expected * (1 - expected) / total) + slack
     if abs(count / total - expected) > allowed:
-        raise AssertionError(f"{what}: {count} of {total} samples is {count / total:.4f}, truth {expected:.4f} ± {allowed:.4f}")
+        share = f"{count} of {total} samples is {count / total:.4f}"
+        raise AssertionError(f"{what}: {share}, truth {expected:.4f} ± {allowed:.4f}")
 
 
 def check_count(what, count, expected, missed=0, sigmas=4.0, slack=0.01):
     """Samples against CPU time × Hz. What the clock owed and no program saw may lie on either side of `count`."""
     allowed = sigmas * math.sqrt(max(expected, 1)) + slack * expected
     if not expected - allowed - missed <= count <= expected + allowed:
-        raise AssertionError(f"{what}: {count} samples (and up to {missed} missed), truth {expected:.1f} ± {allowed:.1f}")
+        found = f"{count} samples (and up to {missed} missed)"
+        raise AssertionError(f"{what}: {found}, truth {expected:.1f} ± {allowed:.1f}")

@@ -22,6 +22,7 @@ import otlp  # noqa: E402  (the validator; it lives beside this folder)
 SPANFOLD = pathlib.Path(os.environ.get("SPANFOLD", ROOT / "build/spanfold")).resolve()
 WORKLOADS = pathlib.Path(os.environ.get("WORKLOADS", ROOT / "build/workloads")).resolve()
 EVERYTHING = "1000000000"  # rows: none is left out
+FATES = ("ticks", "in_span", "background", "idle", "filtered", "missed")
 
 
 class Accounting:
@@ -155,8 +156,7 @@ def check_files(files, accounting):
             raise AssertionError(f"{path.name} breaks rules of OTLP profiles:\n" + "\n".join(map(str, problems)))
         for key, value in file_accounting(path).items():
             total[key] = total.get(key, 0) + value
-    said = {name: getattr(accounting, name) for name in ("ticks", "in_span", "background", "idle", "filtered", "missed")}
-    said["dropped"] = accounting.dropped
+    said = {name: getattr(accounting, name) for name in (*FATES, "dropped")}
     if total != said:
         raise AssertionError(f"files add up to {total}, the closing line says {said}")
 
@@ -165,10 +165,9 @@ def file_accounting(path):
     """The accounting that a file carries, after checking that it adds up and is what its samples are."""
     report = report_json([path], "--by", "span")
     found = report["accounting"]
-    dropped = sum(found.get("dropped", {}).values())
-    figures = {name: found.get(name, 0) for name in ("ticks", "in_span", "background", "idle", "filtered", "missed")}
-    figures["dropped"] = dropped
-    fates = figures["in_span"] + figures["background"] + figures["idle"] + figures["filtered"] + dropped
+    figures = {name: found.get(name, 0) for name in FATES}
+    figures["dropped"] = sum(found.get("dropped", {}).values())
+    fates = sum(figures[name] for name in ("in_span", "background", "idle", "filtered", "dropped"))
     if figures["ticks"] != fates:
         raise AssertionError(f"{path.name}: {figures['ticks']} ticks, but their fates add up to {fates}")
     linked, unlinked = sample_sums(report["rows"])
@@ -189,9 +188,14 @@ def sample_sums(rows):
 
 def spanfold(*arguments, timeout=60, **kwargs):
     """Runs spanfold to its end: (exit code, stdout, stderr)."""
-    done = subprocess.run(
-        [str(SPANFOLD), *map(str, arguments)], capture_output=True, text=True, timeout=timeout, stdin=subprocess.DEVNULL, check=False, **kwargs
-    )
+    return run(SPANFOLD, *arguments, timeout=timeout, **kwargs)
+
+
+def run(*command, timeout=60, **kwargs):
+    """Runs a command to its end: (exit code, stdout, stderr)."""
+    words = [str(word) for word in command]
+    kwargs = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True, "timeout": timeout, **kwargs}
+    done = subprocess.run(words, check=False, **kwargs)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -210,8 +214,9 @@ def read_lines(path):
     return [json.loads(line) for line in pathlib.Path(path).read_text().splitlines()]
 
 
-def workload(name):
-    return WORKLOADS / name
+def workload(name, *options):
+    """The words of a command."""
+    return [WORKLOADS / name, *options]
 
 
 class Stage:
@@ -250,15 +255,21 @@ class Stage:
         return running
 
     def start_writer(self, *options, binaries):
-        names = [word for name in binaries for word in ("--binary", workload(name))]
-        return self.start(workload("writer"), *names, "--ctx-map", self.ctx_map, *options, ready="ready")
+        names = [word for name in binaries for word in ("--binary", WORKLOADS / name)]
+        return self.start_workload("writer", *names, "--ctx-map", self.ctx_map, *options, ready="ready")
+
+    def start_workload(self, name, *options, **kwargs):
+        return self.start(*workload(name, *options), **kwargs)
+
+    def start_spanfold(self, command, *options, **kwargs):
+        """Options as they are, but for the context map: it is the stage's."""
+        return self.start(SPANFOLD, command, "--ctx-map", self.ctx_map, *options, **kwargs)
 
     def begin_record(self, *options, output=None, command=(), **kwargs):
         """Starts recording into `output` below the stage's folder (a trailing slash makes it a folder)."""
         self._recordings += 1
         where = f"{self.folder}/{output or f'{self._recordings}.otlp'}"
-        words = [SPANFOLD, "record", "--ctx-map", self.ctx_map, "-o", where, *options]
-        running = self.start(*words, *(["--", *command] if command else []), **kwargs)
+        running = self.start_spanfold("record", "-o", where, *options, *(["--", *command] if command else []), **kwargs)
         running.output = pathlib.Path(where)
         return running
 
@@ -277,7 +288,7 @@ class StageCase(unittest.TestCase):
     def setUpClass(cls):
         if os.geteuid() != 0:
             raise unittest.SkipTest("needs root: BPF programs are loaded and a BPF file system is mounted")
-        for path in (SPANFOLD, workload("writer")):
+        for path in (SPANFOLD, WORKLOADS / "writer"):
             if not path.exists():
                 raise AssertionError(f"{path} is missing: run `make all workloads`")
         cls.stage = Stage()

@@ -27,7 +27,8 @@ class BadInput(harness.StageCase):
         return harness.spanfold("record", "--ctx-map", self.stage.ctx_map, *options, **kwargs)
 
     def leftovers(self):
-        return sorted(path.name for path in self.stage.folder.iterdir() if not path.name.startswith(("out-", "err-", "bpf")))
+        names = (path.name for path in self.stage.folder.iterdir())
+        return sorted(name for name in names if not name.startswith(("out-", "err-", "bpf")))
 
 
 class Usage(BadInput):
@@ -89,7 +90,7 @@ class Usage(BadInput):
 
     def test_terminal_is_refused(self):
         leader, follower = pty.openpty()
-        running = self.stage.start(harness.SPANFOLD, "record", "--ctx-map", self.stage.ctx_map, "-d", "1", "-o", "-", stdout=follower)
+        running = self.stage.start_spanfold("record", "-d", "1", "-o", "-", stdout=follower)
         os.close(follower)
         self.assertEqual(running.wait(20), USAGE)
         os.close(leader)
@@ -147,7 +148,7 @@ class Unwritable(BadInput):
 
     def test_full_standard_output(self):
         with open("/dev/full", "w", encoding="ascii") as full:
-            running = self.stage.start(harness.SPANFOLD, "record", "--ctx-map", self.stage.ctx_map, "-d", "1", "-o", "-", stdout=full)
+            running = self.stage.start_spanfold("record", "-d", "1", "-o", "-", stdout=full)
         self.assertEqual(running.wait(20), FAILED)
         self.assertRegex(running.err(), "(?m)^spanfold: error: .*[Nn]o space")
 
@@ -159,7 +160,7 @@ class Unwritable(BadInput):
             output = disk / "spanfold.otlp"
             output.write_bytes(b"x" * 40_000)
             self.stage.start_writer(binaries=["hammer"])
-            load = self.stage.start(harness.workload("hammer"), "--ids", "own", "--pool", "4000", "--seconds", "4")
+            load = self.stage.start_workload("hammer", "--ids", "own", "--pool", "4000", "--seconds", "4")
             got = self.record("-F", "4000", "-d", "3", "--flush", "500ms", "-o", output)
             load.wait()
             self.check_error(FAILED, "spanfold.otlp.*[Nn]o space", got)
@@ -182,9 +183,7 @@ class Host(BadInput):
         binary = self.stage.folder / "spanfold"
         shutil.copy(harness.SPANFOLD, binary)
         self.addCleanup(binary.unlink)
-        command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", binary, *words]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=30, cwd="/tmp", check=False)
-        return done.returncode, done.stdout, done.stderr
+        return harness.run("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", binary, *words, cwd="/tmp")
 
     def test_no_permission(self):
         self.check_error(HOST, "root|CAP_", self.as_nobody("record", "-d", "1", "-o", "/dev/null"))
@@ -201,14 +200,14 @@ class Host(BadInput):
 
     def test_no_btf(self):
         """In a mount namespace of its own, where the kernel shows none and no file can stand in."""
-        script = 'mount -t tmpfs none /sys/kernel/btf && mount -t tmpfs none /boot && mount -t tmpfs none /lib/modules && exec "$0" "$@"'
+        script = 'for at in /sys/kernel/btf /boot /lib/modules; do mount -t tmpfs none $at || exit 99; done; exec "$@"'
         words = [harness.SPANFOLD, "record", "-d", "1", "--ctx-map", self.stage.ctx_map, "-o", "/dev/null"]
-        done = subprocess.run(["unshare", "-m", "sh", "-c", script, *words], capture_output=True, text=True, timeout=30, check=False)
-        self.check_error(HOST, "BTF", (done.returncode, done.stdout, done.stderr))
+        self.check_error(HOST, "BTF", harness.run("unshare", "-m", "sh", "-c", script, "sh", *words))
 
     def test_no_bpffs(self):
         pin = self.stage.folder / "plain/traces_ctx_v1"
-        self.check_error(HOST, "bpffs.*mount", harness.spanfold("record", "-d", "1", "-o", "/dev/null", "--ctx-map", pin))
+        outcome = harness.spanfold("record", "-d", "1", "-o", "/dev/null", "--ctx-map", pin)
+        self.check_error(HOST, "bpffs.*mount", outcome)
 
     def test_target_that_is_not_there(self):
         code, _, err = self.record("-d", "1", "-o", "/dev/null", "-p", "4194304")
@@ -218,6 +217,6 @@ class Host(BadInput):
     def test_killed_command(self):
         running = self.stage.begin_record(command=["sleep", "30"])
         time.sleep(1)
-        children = subprocess.run(["ps", "-o", "pid=", "--ppid", str(running.pid)], capture_output=True, text=True, check=True)
-        os.kill(int(children.stdout.split()[0]), signal.SIGKILL)
+        _, children, _ = harness.run("ps", "-o", "pid=", "--ppid", running.pid)
+        os.kill(int(children.split()[0]), signal.SIGKILL)
         self.stage.finish(running, timeout=10).check(137)

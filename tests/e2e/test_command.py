@@ -3,7 +3,6 @@
 
 import os
 import signal
-import subprocess
 import time
 
 import analysis
@@ -18,8 +17,8 @@ class Command(harness.StageCase):
         cls.stage.start_writer(binaries=["family", "known"])
 
     def test_descendants_are_followed(self):
-        stranger = self.stage.start(harness.workload("family"), "--mode", "background", "--ms", "3000")
-        command = [harness.workload("family"), "--mode", "tree", "--children", "4", "--ms", "400"]
+        stranger = self.stage.start_workload("family", "--mode", "background", "--ms", "3000")
+        command = harness.workload("family", "--mode", "tree", "--children", "4", "--ms", "400")
         recording = self.stage.record("-F", "999", command=command).check()
         stranger.stop(signal.SIGKILL)
         counts = analysis.check_right_spans(recording.rows(), FAMILY)
@@ -30,14 +29,15 @@ class Command(harness.StageCase):
         self.assertLess(accounting.background, 0.1 * accounting.in_span)
 
     def test_short_processes_are_counted_and_named(self):
-        command = [harness.workload("family"), "--mode", "short", "--children", "30", "--ms", "50"]
+        command = harness.workload("family", "--mode", "short", "--children", "30", "--ms", "50")
         recording = self.stage.record("-F", "999", command=command).check()
         counts = analysis.check_right_spans(recording.rows(), FAMILY)
-        analysis.check_count("samples", sum(counts[4].values()), 30 * 0.05 * 999, recording.accounting.missed, slack=0.04)
-        self.assertGreater(counts[4]["short_work"], 0.9 * sum(counts[4].values()), "named, though gone in 50 ms")
+        total = sum(counts[4].values())
+        analysis.check_count("samples", total, 30 * 0.05 * 999, recording.accounting.missed, slack=0.04)
+        self.assertGreater(counts[4]["short_work"], 0.9 * total, "named, though gone in 50 ms")
 
     def test_first_instruction_is_seen(self):
-        command = [harness.workload("family"), "--mode", "background", "--ms", "500"]
+        command = harness.workload("family", "--mode", "background", "--ms", "500")
         accounting = self.stage.record("-F", "999", command=command).check().accounting
         analysis.check_count("samples", accounting.background, 0.5 * 999, accounting.missed, slack=0.05)
 
@@ -54,7 +54,7 @@ class Command(harness.StageCase):
                 self.assertIn(command, running.err())
 
     def test_own_failure_is_125(self):
-        running = self.stage.start(harness.SPANFOLD, "record", "-o", "/nowhere/deep/file", "--ctx-map", self.stage.ctx_map, "--", "true")
+        running = self.stage.start_spanfold("record", "-o", "/nowhere/deep/file", "--", "true")
         self.assertEqual(running.wait(), 125)
 
     def test_output_of_the_command_is_its_own(self):
@@ -63,7 +63,7 @@ class Command(harness.StageCase):
         self.assertIn("err\n", recording.stderr)
 
     def test_ended_by_a_signal_with_a_command(self):
-        running = self.stage.begin_record("-F", "499", command=[harness.workload("known"), "--seconds", "8"])
+        running = self.stage.begin_record("-F", "499", command=harness.workload("known", "--seconds", "8"))
         time.sleep(1.5)
         running.send(signal.SIGTERM)
         code = running.wait(10)
@@ -72,7 +72,7 @@ class Command(harness.StageCase):
         self.assertGreater(recording.accounting.in_span, 100)
 
     def test_duration_ends_before_the_command(self):
-        running = self.stage.begin_record("-d", "1", command=[harness.workload("known"), "--seconds", "3"])
+        running = self.stage.begin_record("-d", "1", command=harness.workload("known", "--seconds", "3"))
         code = running.wait(20)
         harness.Recording(running, code, running.output).check(code)
 
@@ -90,8 +90,8 @@ class Filters(harness.StageCase):
         for running in (self.first, self.second):
             running.stop(signal.SIGKILL)
 
-    def start_known(self, *prefix):
-        return self.stage.start(*prefix, harness.workload("known"), "--seconds", "30", "--seed", "2")
+    def start_known(self):
+        return self.stage.start_workload("known", "--seconds", "30", "--seed", "2")
 
     def pids(self, recording):
         return {row["pid"] for row in analysis.span_rows(recording.rows())}
@@ -134,8 +134,7 @@ class Filters(harness.StageCase):
     def test_background_stacks(self):
         recording = self.stage.record("-F", "999", "-d", "2", "--background", "stacks", "-p", self.first.pid).check()
         unlinked = [row for row in recording.rows("span") if "span_id" not in row]
-        names = {analysis.name_of(frame) for row in unlinked for stack in row["stacks"] for frame in stack["frames"]}
-        self.assertIn("poll_for_work", names)
+        self.assertIn("poll_for_work", analysis.names_in(unlinked))
         analysis.check_right_spans(recording.rows(), analysis.KNOWN)
 
 
@@ -173,9 +172,7 @@ class Clock(harness.StageCase):
         """In a mount namespace of its own, so that the host's stays as it is."""
         script = 'umount -l /sys/fs/bpf 2>/dev/null; exec "$0" record -d 1 -o "$1"'
         out = self.stage.folder / "mounted.otlp"
-        done = subprocess.run(
-            ["unshare", "-m", "sh", "-c", script, harness.SPANFOLD, out], capture_output=True, text=True, timeout=30, check=False
-        )
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("bpffs on /sys/fs/bpf", done.stderr)
-        harness.Accounting(done.stderr).check()
+        code, _, err = harness.run("unshare", "-m", "sh", "-c", script, harness.SPANFOLD, out)
+        self.assertEqual(code, 0, err)
+        self.assertIn("bpffs on /sys/fs/bpf", err)
+        harness.Accounting(err).check()

@@ -30,7 +30,7 @@ class ContextMapCase(harness.StageCase):
         os.close(fd)
 
     def background(self, milliseconds):
-        return self.stage.start(harness.workload("family"), "--mode", "background", "--ms", str(milliseconds))
+        return self.stage.start_workload("family", "--mode", "background", "--ms", str(milliseconds))
 
     def set_context(self, running):
         entries = kernel.ContextMap(self.stage.ctx_map)
@@ -47,7 +47,7 @@ class WhoMakesIt(ContextMapCase):
         before = kernel.pinned_shape(self.stage.ctx_map)
         self.assertEqual(without_id(before), OBI_SHAPE)
         writer = self.stage.start_writer(binaries=["known"])
-        self.stage.start(harness.workload("known"), "--seconds", "1").wait()
+        self.stage.start_workload("known", "--seconds", "1").wait()
         record.send(signal.SIGTERM)
         recording = self.stage.finish(record).check()
         writer.stop()
@@ -58,7 +58,7 @@ class WhoMakesIt(ContextMapCase):
     def test_writer_first_is_adopted(self):
         writer = self.stage.start_writer(binaries=["known"])
         before = kernel.pinned_shape(self.stage.ctx_map)
-        recording = self.stage.record("-F", "499", command=[harness.workload("known"), "--seconds", "1"]).check()
+        recording = self.stage.record("-F", "499", command=harness.workload("known", "--seconds", "1")).check()
         writer.stop()
         self.assertEqual(kernel.pinned_shape(self.stage.ctx_map), before)
         self.assertGreater(recording.accounting.in_span, 100)
@@ -66,13 +66,15 @@ class WhoMakesIt(ContextMapCase):
     def test_pin_outlives_both(self):
         self.stage.record(command=["true"]).check()
         self.assertEqual(without_id(kernel.pinned_shape(self.stage.ctx_map)), OBI_SHAPE)
-        self.assertEqual([path.name for path in self.stage.ctx_map.parent.iterdir()], ["traces_ctx_v1"], "no pins of the recorder's own")
+        pins = [path.name for path in self.stage.ctx_map.parent.iterdir()]
+        self.assertEqual(pins, ["traces_ctx_v1"], "no pins of the recorder's own")
 
 
 class Empty(ContextMapCase):
     def test_empty_map_is_said_once(self):
         writer = self.stage.start_writer("--no-write", binaries=["known"])
-        recording = self.stage.record("-F", "499", "--flush", "1", command=[harness.workload("known"), "--seconds", "3"]).check()
+        command = harness.workload("known", "--seconds", "3")
+        recording = self.stage.record("-F", "499", "--flush", "1", command=command).check()
         writer.stop()
         self.assertEqual(recording.accounting.in_span, 0)
         self.assertGreater(recording.accounting.background, 1000)
@@ -118,7 +120,8 @@ class Shapes(ContextMapCase):
         burner.stop(signal.SIGKILL)
         self.assertEqual(recording.accounting.in_span, 0)
         self.assertGreater(recording.accounting.background, 100, "the run goes on without spans")
-        problem = [line for line in recording.stderr.splitlines() if str(self.stage.ctx_map) in line and "expected" in line]
+        lines = recording.stderr.splitlines()
+        problem = [line for line in lines if str(self.stage.ctx_map) in line and "expected" in line]
         self.assertEqual(len(problem), 1, recording.stderr)
         self.assertRegex(problem[0], rf"expected .*{expected}.*found .*{found}")
         self.assertNotIn(EMPTY_HINT, recording.stderr, "one cause, one message")
@@ -156,7 +159,8 @@ class WhatItSays(ContextMapCase):
     def known(self, fault, *options):
         writer = self.stage.start_writer(*fault, binaries=["known"])
         truth = self.stage.folder / "truth.jsonl"
-        recording = self.stage.record("-F", "999", command=[harness.workload("known"), "--truth", truth, *options]).check()
+        command = harness.workload("known", "--truth", truth, *options)
+        recording = self.stage.record("-F", "999", command=command).check()
         writer.stop()
         return recording, harness.read_lines(truth)
 
@@ -180,7 +184,8 @@ class WhatItSays(ContextMapCase):
 
     def test_many_tasks_on_one_thread(self):
         self.pin(kernel.create_map)
-        command = [harness.workload("eventloop"), "--ctx-map", self.stage.ctx_map, "--seconds", "4", "--unlinked-seconds", "1"]
+        options = ["--ctx-map", self.stage.ctx_map, "--seconds", "4", "--unlinked-seconds", "1"]
+        command = harness.workload("eventloop", *options)
         recording = self.stage.record("-F", "999", command=command).check()
         number_of = {f"task_work<{number}>": number for number in range(200)}
         behind = collections.Counter()
@@ -197,12 +202,12 @@ class WhatItSays(ContextMapCase):
 
     def test_exec_splits_a_process(self):
         self.stage.start_writer(binaries=["family", "known"])
-        command = [harness.workload("family"), "--mode", "exec", "--ms", "1000", "--then", harness.workload("known"), "--then-arg", "2"]
+        then = ["--then", harness.WORKLOADS / "known", "--then-arg", "2"]
+        command = harness.workload("family", "--mode", "exec", "--ms", "1000", *then)
         recording = self.stage.record("-F", "999", "--flush", "1", command=command).check()
         rows = {row["span_id"]: row for row in analysis.span_rows(recording.rows())}
-        names = {analysis.name_of(frame) for row in rows.values() for stack in row["stacks"] for frame in stack["frames"]}
         others = {"parent_work", "forked_work", "execed_work", "short_work", "background_work"}
-        self.assertFalse(names & others, "frames named by the wrong program")
+        self.assertFalse(analysis.names_in(rows.values()) & others, "frames named by the wrong program")
         before = next(row for span, row in rows.items() if span.startswith("05"))
         counts = analysis.work_counts(before, {"before_exec", "poll_for_work"})
         analysis.check_count("before exec", counts["before_exec"], 999, recording.accounting.missed)

@@ -19,7 +19,7 @@ class Hammer(harness.StageCase):
         cls.known = {f"hammer_work<{thread},{phase}>" for thread in range(THREADS) for phase in range(PHASES)}
 
     def hammer(self, *options, env=None, seconds="3"):
-        command = [harness.workload("hammer"), "--seconds", seconds, *options]
+        command = harness.workload("hammer", "--seconds", seconds, *options)
         recording = self.stage.record("-F", "4000", "--flush", "1", command=command, env=env).check()
         self.assertGreater(recording.accounting.in_span, 500, "too few samples to say anything")
         return recording
@@ -55,7 +55,8 @@ class Hammer(harness.StageCase):
         self.check_own(recording)
 
     def test_with_no_room_in_the_ring(self):
-        recording = self.hammer("--threads", "8", "--ids", "own", "--pool", "4000", env={"SPANFOLD_TEST_RING_BYTES": "4096"})
+        env = {"SPANFOLD_TEST_RING_BYTES": "4096"}
+        recording = self.hammer("--threads", "8", "--ids", "own", "--pool", "4000", env=env)
         self.check_own(recording)
 
     def test_with_one_table(self):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is left of the accounting when the loader is stopped, ended early or swamped. (Tiny rings and pools: test_hammer.)"""
+"""What is left of the accounting when the loader is stopped, ended early or swamped. (Tiny stores: test_hammer.)"""
 
 import pathlib
 import signal
@@ -15,7 +15,7 @@ class Pressure(harness.StageCase):
         cls.stage.start_writer(binaries=["known", "many", "hammer"])
 
     def test_ten_thousand_spans_a_second(self):
-        command = [harness.workload("many"), "--rate", "10000", "--seconds", "10"]
+        command = harness.workload("many", "--rate", "10000", "--seconds", "10")
         running = self.stage.begin_record("-F", "199", "--flush", "1", output="many/", command=command)
         sizes = []
         while running.running():
@@ -31,7 +31,7 @@ class Pressure(harness.StageCase):
         self.assertLess(max(steady) - steady[0], 1024, f"resident KiB, each half second: {sizes}")
 
     def test_stopped_for_ten_seconds(self):
-        command = [harness.workload("known"), "--seconds", "12"]
+        command = harness.workload("known", "--seconds", "12")
         running = self.stage.begin_record("-F", "499", "--flush", "1", output="stopped/", command=command)
         time.sleep(1.5)
         running.send(signal.SIGSTOP)
@@ -41,13 +41,14 @@ class Pressure(harness.StageCase):
         analysis.check_right_spans(recording.rows(), analysis.KNOWN)
         # The kernel folds on while the loader sleeps: 10 s of one thread fit its records and the ring.
         accounting = recording.accounting
-        analysis.check_count("samples", accounting.in_span + accounting.background, 12 * 499, accounting.missed, slack=0.03)
+        in_all = accounting.in_span + accounting.background
+        analysis.check_count("samples", in_all, 12 * 499, accounting.missed, slack=0.03)
 
     def test_stopped_in_a_flood(self):
         """The ring fills up while nobody reads: samples are dropped, and each is counted."""
-        options = ["--threads", "2", "--ids", "own", "--pool", "40000", "--seconds", "6"]
+        command = harness.workload("hammer", "--threads", "2", "--ids", "own", "--pool", "40000", "--seconds", "6")
         env = {"SPANFOLD_TEST_RING_BYTES": "16384"}
-        running = self.stage.begin_record("-F", "4000", "--flush", "1", output="flood/", command=[harness.workload("hammer"), *options], env=env)
+        running = self.stage.begin_record("-F", "4000", "--flush", "1", output="flood/", command=command, env=env)
         time.sleep(1)
         running.send(signal.SIGSTOP)
         time.sleep(4)
@@ -56,7 +57,7 @@ class Pressure(harness.StageCase):
         self.assertGreater(recording.accounting.dropped, 0, "nothing was dropped: the test shows nothing")
 
     def test_ended_in_the_middle(self):
-        load = self.stage.start(harness.workload("known"), "--seconds", "8")
+        load = self.stage.start_workload("known", "--seconds", "8")
         running = self.stage.begin_record("-F", "999", "--flush", "2")
         time.sleep(3)
         sent = time.monotonic()

@@ -32,7 +32,9 @@ class ContextMap {
   ~ContextMap() { close(fd_); }
 
   // As bpf_get_current_pid_tgid() says it, in the first pid namespace.
-  static std::uint64_t own_key() { return static_cast<std::uint64_t>(getpid()) << 32U | static_cast<std::uint64_t>(syscall(SYS_gettid)); }
+  static std::uint64_t own_key() {
+    return static_cast<std::uint64_t>(getpid()) << 32U | static_cast<std::uint64_t>(syscall(SYS_gettid));
+  }
 
   void set(std::uint64_t key, const SpanIds& ids) const {
     // Wide enough for a map whose values have grown at their end.
@@ -53,7 +55,9 @@ class ContextMap {
   }
 
  private:
-  static int call(int command, bpf_attr& attr) { return static_cast<int>(syscall(SYS_bpf, command, &attr, sizeof(attr))); }
+  static int call(int command, bpf_attr& attr) {
+    return static_cast<int>(syscall(SYS_bpf, command, &attr, sizeof(attr)));
+  }
 
   int fd_ = -1;
 };

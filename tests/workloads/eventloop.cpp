@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Many logical tasks on one thread: a helper rewrites the looping thread's entry by system call and tells it which
-// function to run, and for a while deletes the entry. Byte 0 of a span id is the task's function, task_work<byte 0 - 1>.
+// function to run, and for a while deletes the entry. Byte 0 of a span id is the task's function, task_work<byte 0 -
+// 1>.
 #include <array>
 #include <atomic>
 #include <cstdio>

@@ -64,7 +64,8 @@ void run_tree(const std::string& self, unsigned children, std::uint64_t cpu_ns) 
   for (unsigned i = 0; i < children; ++i) {
     spawn([&] {
       if (i % 2 == 0) in_span(kForked, i, forked_work, cpu_ns);
-      if (i % 2 == 1) become({self, "--mode", "leaf", "--serial", std::to_string(i), "--ms", std::to_string(cpu_ns / 1'000'000)});
+      if (i % 2 == 1)
+        become({self, "--mode", "leaf", "--serial", std::to_string(i), "--ms", std::to_string(cpu_ns / 1'000'000)});
     });
   }
   parent_work(cpu_ns);

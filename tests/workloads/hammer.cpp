@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads that set and delete their contexts at full speed. Each span id has one function that only runs inside it, so a
-// sample in a wrong span shows: hammer_work<thread, phase> belongs to kind phase + 1 and, unless ids are shared, to that
-// thread alone (byte 1 of the id).
+// Threads that set and delete their contexts at full speed. Each span id has one function that only runs inside it, so
+// a sample in a wrong span shows: hammer_work<thread, phase> belongs to kind phase + 1 and, unless ids are shared, to
+// that thread alone (byte 1 of the id).
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -61,7 +61,8 @@ void run_thread(Plan& plan, unsigned thread) {
     const auto phase = static_cast<unsigned>(turn % kPhases);
     const std::uint64_t serial = plan.shared_ids ? phase : done % plan.pool;
     const auto owner = static_cast<std::uint8_t>(plan.shared_ids ? 0 : thread);
-    kWork[thread * kPhases + phase](plan, workload::make_ids(static_cast<std::uint8_t>(phase + 1), owner, serial, 7, serial), key);
+    kWork[thread * kPhases + phase](
+        plan, workload::make_ids(static_cast<std::uint8_t>(phase + 1), owner, serial, 7, serial), key);
   }
   if (!plan.shared_ids) plan.spans += done;
 }

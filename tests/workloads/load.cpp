@@ -61,8 +61,8 @@ void print(std::vector<Outcome>& outcomes) {
     const auto index = static_cast<std::size_t>(share * static_cast<double>(all.latency_ns.size() - 1));
     return static_cast<unsigned long long>(all.latency_ns[index] / 1000);
   };
-  std::printf("requests %zu errors %llu p50_us %llu p99_us %llu\n", all.latency_ns.size(), static_cast<unsigned long long>(all.errors), at(0.50),
-              at(0.99));
+  std::printf("requests %zu errors %llu p50_us %llu p99_us %llu\n", all.latency_ns.size(),
+              static_cast<unsigned long long>(all.errors), at(0.50), at(0.99));
 }
 
 }  // namespace
@@ -75,7 +75,8 @@ int main(int count, char** words) {
   Plan plan;
   plan.port = static_cast<int>(options.count("--port", 0));
   plan.interval_ns = static_cast<std::uint64_t>(1e9 * clients / rate);
-  plan.end_ns = workload::steady_ns() + static_cast<std::uint64_t>(std::min(options.number("--seconds", 5), 600.0) * 1e9);
+  plan.end_ns =
+      workload::steady_ns() + static_cast<std::uint64_t>(std::min(options.number("--seconds", 5), 600.0) * 1e9);
 
   std::vector<Outcome> outcomes(clients);
   std::vector<std::thread> threads;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A small shop over HTTP on loopback: routes that spend known shares of CPU in known functions, inside nested spans, and
-// wait a little too. Prints `listening PORT`; on SIGTERM it finishes, writes what is left and exits 0.
+// A small shop over HTTP on loopback: routes that spend known shares of CPU in known functions, inside nested spans,
+// and wait a little too. Prints `listening PORT`; on SIGTERM it finishes, writes what is left and exits 0.
 #include <httplib.h>
 
 #include <atomic>
@@ -39,7 +39,9 @@ enum Kind : std::uint8_t {
 
 }  // namespace
 
-[[WORKLOAD_KEEP]] void parse_date(const std::string& text) { ScopedSpan::account("parse_date", burn(4 * kMs + text.size())); }
+[[WORKLOAD_KEEP]] void parse_date(const std::string& text) {
+  ScopedSpan::account("parse_date", burn(4 * kMs + text.size()));
+}
 [[WORKLOAD_KEEP]] void apply_discount(Order& order) {
   order.total *= 0.9;
   ScopedSpan::account("apply_discount", burn(2 * kMs));
@@ -49,13 +51,18 @@ enum Kind : std::uint8_t {
   ScopedSpan::account("lookup_price", burn(2 * kMs));
 }
 [[WORKLOAD_KEEP]] void sign_payment(const Order& order) {
-  ScopedSpan::account("sign_payment", burn(static_cast<std::uint64_t>(1.5 * kMs) + static_cast<std::uint64_t>(order.total)));
+  ScopedSpan::account("sign_payment",
+                      burn(static_cast<std::uint64_t>(1.5 * kMs) + static_cast<std::uint64_t>(order.total)));
 }
 [[WORKLOAD_KEEP]] void score_risk(const Order& order) {
   ScopedSpan::account("score_risk", burn(kMs + static_cast<std::uint64_t>(order.total)));
 }
-[[WORKLOAD_KEEP]] void tokenize_query(const std::string& query) { ScopedSpan::account("tokenize_query", burn(kMs + query.size())); }
-[[WORKLOAD_KEEP]] void scan_index(const std::string& query) { ScopedSpan::account("scan_index", burn(2 * kMs + query.size())); }
+[[WORKLOAD_KEEP]] void tokenize_query(const std::string& query) {
+  ScopedSpan::account("tokenize_query", burn(kMs + query.size()));
+}
+[[WORKLOAD_KEEP]] void scan_index(const std::string& query) {
+  ScopedSpan::account("scan_index", burn(2 * kMs + query.size()));
+}
 [[WORKLOAD_KEEP]] void rank_results(std::vector<int>& results) {
   results.push_back(static_cast<int>(results.size()));
   ScopedSpan::account("rank_results", burn(3 * kMs));
@@ -132,11 +139,15 @@ class Shop {
 };
 
 void route(httplib::Server& server, Shop& shop) {
-  server.Post("/checkout", [&shop](const httplib::Request&, httplib::Response& response) { response.set_content(shop.checkout(), "text/plain"); });
+  server.Post("/checkout", [&shop](const httplib::Request&, httplib::Response& response) {
+    response.set_content(shop.checkout(), "text/plain");
+  });
   server.Get(R"(/search/(\w+))", [&shop](const httplib::Request& request, httplib::Response& response) {
     response.set_content(shop.search(request.matches[1].str()), "text/plain");
   });
-  server.Get("/export", [&shop](const httplib::Request&, httplib::Response& response) { response.set_content(shop.export_orders(), "text/csv"); });
+  server.Get("/export", [&shop](const httplib::Request&, httplib::Response& response) {
+    response.set_content(shop.export_orders(), "text/csv");
+  });
 }
 
 }  // namespace

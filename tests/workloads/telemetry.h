@@ -51,13 +51,16 @@ class SpanLog {
   }
 
  private:
-  static std::string member(const char* name, const std::string& value) { return "\"" + std::string(name) + "\":\"" + value + "\""; }
+  static std::string member(const char* name, const std::string& value) {
+    return "\"" + std::string(name) + "\":\"" + value + "\"";
+  }
   static std::string attribute(const char* key, const char* type, const std::string& value) {
     return "{" + member("key", key) + ",\"value\":{" + member(type, value) + "}}";
   }
 
   [[nodiscard]] std::string traces_line(const std::vector<SpanRecord>& spans) const {
-    std::string line = "{\"resourceSpans\":[{\"resource\":{\"attributes\":[" + attribute("service.name", "stringValue", service_) + "," +
+    std::string line = "{\"resourceSpans\":[{\"resource\":{\"attributes\":[" +
+                       attribute("service.name", "stringValue", service_) + "," +
                        attribute("process.pid", "intValue", std::to_string(getpid())) +
                        "]},\"scopeSpans\":[{\"scope\":{\"name\":\"workload\"},\"spans\":[";
     for (const SpanRecord& span : spans) {
@@ -67,8 +70,8 @@ class SpanLog {
     return line + "]}]}]}";
   }
   static std::string span_object(const SpanRecord& span) {
-    std::string text = "{" + member("traceId", hex(span.ids.trace_id)) + "," + member("spanId", hex(span.ids.span_id)) + "," +
-                       member("parentSpanId", span.parent_span_id) + "," + member("name", span.name) +
+    std::string text = "{" + member("traceId", hex(span.ids.trace_id)) + "," + member("spanId", hex(span.ids.span_id)) +
+                       "," + member("parentSpanId", span.parent_span_id) + "," + member("name", span.name) +
                        ",\"kind\":" + std::to_string(static_cast<int>(span.kind)) + "," +
                        member("startTimeUnixNano", std::to_string(span.start_unix_ns)) + "," +
                        member("endTimeUnixNano", std::to_string(span.end_unix_ns)) + ",\"attributes\":[";
@@ -76,9 +79,10 @@ class SpanLog {
     return text + "],\"status\":{}}";
   }
   static std::string truth_line(const SpanRecord& span) {
-    std::string text = "{" + member("trace_id", hex(span.ids.trace_id)) + "," + member("span_id", hex(span.ids.span_id)) + "," +
-                       member("name", span.name) + "," + member("route", span.route) + ",\"start_unix_nano\":" +
-                       std::to_string(span.start_unix_ns) + ",\"end_unix_nano\":" + std::to_string(span.end_unix_ns) +
+    std::string text = "{" + member("trace_id", hex(span.ids.trace_id)) + "," +
+                       member("span_id", hex(span.ids.span_id)) + "," + member("name", span.name) + "," +
+                       member("route", span.route) + ",\"start_unix_nano\":" + std::to_string(span.start_unix_ns) +
+                       ",\"end_unix_nano\":" + std::to_string(span.end_unix_ns) +
                        ",\"cpu_ns\":" + std::to_string(span.own_cpu_ns) + ",\"functions\":{";
     const char* comma = "";
     for (const auto& [name, cpu_ns] : span.function_cpu_ns) {

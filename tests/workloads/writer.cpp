@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attaches the double of OBI's context writer to the workloads' binaries, on a context map that it adopts or creates.
+#include "writer.h"
+
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <sys/stat.h>
@@ -13,7 +15,6 @@
 #include <string_view>
 #include <vector>
 
-#include "writer.h"
 #include "writer.skel.h"
 
 namespace {
@@ -32,7 +33,8 @@ struct Arguments {
 
 [[noreturn]] void usage() {
   std::fputs(
-      "usage: writer --binary PATH [--binary PATH…] [--pid PID] [--ctx-map PATH] [--no-write] [--forget-delete] [--forget-parent]\n"
+      "usage: writer --binary PATH [--binary PATH…] [--pid PID] [--ctx-map PATH] [--no-write] [--forget-delete] "
+      "[--forget-parent]\n"
       "Prints `ready` once attached, and counts at its end (SIGTERM or SIGINT).\n",
       stderr);
   std::exit(2);
