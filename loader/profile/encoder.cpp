@@ -138,8 +138,12 @@ class Encoder::Impl {
   void write_samples(protozero::pbf_writer& profile) {
     std::sort(samples_.begin(), samples_.end(), before);
     Row row{};
+    const SpanContext* span = nullptr;
     for (const Sample* sample : samples_) {
-      const Row next = {dictionary_.stack(sample->frames, sample->stack_key), dictionary_.link(sample->span), sample->value};
+      const bool same_span = span != nullptr && *span == sample->span;
+      span = &sample->span;
+      const Row next = {dictionary_.stack(sample->frames, sample->stack_key),
+                        same_span ? row.link : dictionary_.link(sample->span), sample->value};
       // Equal stacks of one span are neighbours, whatever their keys.
       if (row.value != 0 && row.stack == next.stack && row.link == next.link) {
         row.value += next.value;

@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "report/decode.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <protozero/exception.hpp>
+
+#include "profile/accounting.h"
+#include "profile/otlp_fields.h"
+#include "report/tables.h"
+
+namespace spanfold::report {
+namespace {
+
+namespace otlp = profile::otlp;
+using protozero::pbf_reader;
+
+// What a value of a profile's samples means.
+struct Meaning {
+  Kind kind = Kind::kOnCpu;
+  bool known = true;
+  bool nanoseconds = false;     // values are time and not samples
+  std::uint64_t period_ns = 0;  // of one sample; 0: not said
+};
+
+struct ValueType {
+  std::string_view type, unit;
+};
+
+class Decoder {
+ public:
+  Decoder(Recording& into, std::size_t bytes) : into_(into), tables_(into, bytes) {}
+
+  void add_dictionary(std::string_view bytes) { tables_.add(bytes); }
+
+  void read_resource_profiles(std::string_view bytes) {
+    Process process;
+    std::vector<std::string_view> scopes;
+    pbf_reader field(bytes.data(), bytes.size());
+    while (field.next()) {
+      switch (field.tag()) {
+        case otlp::resource_profiles::kResource: read_resource(read_message(field), process); break;
+        case otlp::resource_profiles::kScopeProfiles: scopes.push_back(read_bytes(field)); break;
+        default: field.skip();
+      }
+    }
+    process_ = into_.add_process(process);
+    for (const std::string_view scope : scopes) read_scope_profiles(scope);
+  }
+
+ private:
+  void read_resource(pbf_reader resource, Process& process) {
+    while (resource.next()) {
+      if (resource.tag() == otlp::resource::kAttributes) {
+        read_resource_attribute(read_message(resource), process);
+      } else {
+        resource.skip();
+      }
+    }
+  }
+
+  void read_resource_attribute(pbf_reader pair, Process& process) {
+    std::string_view key;
+    AnyValue value;
+    while (pair.next()) {
+      switch (pair.tag()) {
+        case otlp::key_value::kKey: key = read_bytes(pair); break;
+        case otlp::key_value::kKeyStrindex: key = tables_.string(read_varint(pair)); break;
+        case otlp::key_value::kValue: value = tables_.any_value(read_bytes(pair)); break;
+        default: pair.skip();
+      }
+    }
+    if (key == "process.pid") process.pid = value.number;
+    if (!value.text) return;
+    if (key == "service.name") process.service = *value.text;
+    if (key == "process.executable.name") process.executable = *value.text;
+    if (key == "host.name") process.host = *value.text;
+    if (key == "container.id") process.container = *value.text;
+  }
+
+  void read_scope_profiles(std::string_view bytes) {
+    std::vector<std::string_view> profiles;
+    tables_.file_addresses = false;
+    pbf_reader field(bytes.data(), bytes.size());
+    while (field.next()) {
+      switch (field.tag()) {
+        case otlp::scope_profiles::kScope: read_scope(read_message(field)); break;
+        case otlp::scope_profiles::kProfiles: profiles.push_back(read_bytes(field)); break;
+        default: field.skip();
+      }
+    }
+    for (const std::string_view profile : profiles) read_profile(profile);
+  }
+
+  void read_scope(pbf_reader scope) {
+    while (scope.next()) {
+      if (scope.tag() == otlp::scope::kName) {
+        tables_.file_addresses = read_bytes(scope) == "spanfold";
+      } else {
+        scope.skip();
+      }
+    }
+  }
+
+  // Samples may stand before the fields that say what they mean: two passes.
+  void read_profile(std::string_view bytes) {
+    ValueType sample_type, period_type;
+    std::uint64_t start = 0, duration = 0, period = 0;
+    bool has_samples = false;
+    pbf_reader field(bytes.data(), bytes.size());
+    while (field.next()) {
+      switch (field.tag()) {
+        case otlp::profile::kSampleType: sample_type = read_value_type(read_message(field)); break;
+        case otlp::profile::kTimeUnixNano: start = read_fixed64(field); break;
+        case otlp::profile::kDurationNano: duration = read_varint(field); break;
+        case otlp::profile::kPeriodType: period_type = read_value_type(read_message(field)); break;
+        case otlp::profile::kPeriod: period = read_varint(field); break;
+        case otlp::profile::kAttributeIndices:
+          for_each_varint(field, [&](std::uint64_t index) { read_accounting(tables_.attribute(index)); });
+          break;
+        default:
+          has_samples |= field.tag() == otlp::profile::kSamples;
+          field.skip();
+      }
+    }
+    into_.add_window(start, duration);
+    if (!has_samples) return;
+    if (tables_.empty()) throw Malformed("it has samples and no dictionary");
+    if (static_cast<std::int64_t>(period) < 0) throw Malformed("a profile has a negative period");
+    read_samples(bytes, meaning(sample_type, period_type, period));
+  }
+
+  ValueType read_value_type(pbf_reader field) {
+    ValueType type;
+    while (field.next()) {
+      switch (field.tag()) {
+        case otlp::value_type::kType: type.type = tables_.string(read_varint(field)); break;
+        case otlp::value_type::kUnit: type.unit = tables_.string(read_varint(field)); break;
+        default: field.skip();
+      }
+    }
+    return type;
+  }
+
+  Meaning meaning(const ValueType& sample, const ValueType& period_type, std::uint64_t period) {
+    Meaning meaning;
+    meaning.nanoseconds = sample.unit == "nanoseconds";
+    if (period_type.unit == "nanoseconds") meaning.period_ns = period;
+    if (sample.type == "off_cpu") {
+      meaning.kind = Kind::kBlocked;
+    } else if (sample.type == "runnable") {
+      meaning.kind = Kind::kRunnable;
+    } else if (!sample.type.empty() && sample.type != "samples" && sample.type != "cpu" && sample.type != "on_cpu") {
+      meaning.known = false;
+      auto& skipped = into_.skipped_types;
+      if (std::find(skipped.begin(), skipped.end(), sample.type) == skipped.end()) skipped.emplace_back(sample.type);
+    }
+    return meaning;
+  }
+
+  void read_samples(std::string_view profile, const Meaning& meaning) {
+    if (!meaning.known) return;
+    pbf_reader field(profile.data(), profile.size());
+    while (field.next()) {
+      if (field.tag() == otlp::profile::kSamples) {
+        read_sample(read_message(field), meaning);
+      } else {
+        field.skip();
+      }
+    }
+  }
+
+  void read_sample(pbf_reader field, const Meaning& meaning) {
+    std::uint64_t stack = 0, link = 0, sum = 0;
+    std::size_t values = 0, timestamps = 0;
+    while (field.next()) {
+      switch (field.tag()) {
+        case otlp::sample::kStackIndex: stack = read_varint(field); break;
+        case otlp::sample::kLinkIndex: link = read_varint(field); break;
+        case otlp::sample::kValues:
+          for_each_varint(field, [&](std::uint64_t value) {
+            if (__builtin_add_overflow(sum, value, &sum) || static_cast<std::int64_t>(sum) < 0 || static_cast<std::int64_t>(value) < 0) {
+              throw Malformed("a sample has a value that is negative or too large");
+            }
+            ++values;
+          });
+          break;
+        case otlp::sample::kTimestampsUnixNano: timestamps += count_fixed64(field); break;
+        default: field.skip();
+      }
+    }
+    // One value is the sum over a sample's timestamps or over none; else there is one for each, or none at all.
+    if (values > 1 && values != timestamps) {
+      throw Malformed(fmt::format("a sample has {} values for {} timestamps", values, timestamps));
+    }
+    const Cost cost = cost_of(meaning, values, timestamps, sum);
+    if (cost == Cost{}) return;
+    into_.entries.push_back({.process = process_,
+                             .span = tables_.span(link),
+                             .stack = tables_.stack(stack),
+                             .kind = meaning.kind,
+                             .cost = cost});
+  }
+
+  static Cost cost_of(const Meaning& meaning, std::size_t values, std::size_t timestamps, std::uint64_t sum) {
+    if (meaning.nanoseconds && values != 0) {
+      if (timestamps != 0) return {.count = timestamps, .ns = sum};
+      if (meaning.kind == Kind::kOnCpu && meaning.period_ns != 0) return {.count = sum / meaning.period_ns, .ns = sum};
+      return {.count = values, .ns = sum};
+    }
+    const std::uint64_t count = values != 0 ? sum : timestamps;
+    std::uint64_t ns = 0;
+    if (__builtin_mul_overflow(count, meaning.period_ns, &ns)) throw Malformed("samples times period is too large");
+    return {.count = count, .ns = ns};
+  }
+
+  static std::size_t count_fixed64(pbf_reader& field) {
+    if (field.wire_type() == protozero::pbf_wire_type::fixed64) {
+      field.skip();
+      return 1;
+    }
+    const std::size_t size = read_bytes(field).size();
+    if (size % sizeof(std::uint64_t) != 0) throw Malformed("timestamps are cut");
+    return size / sizeof(std::uint64_t);
+  }
+
+  void read_accounting(const Tables::Attribute& attribute) {
+    if (!attribute.key.starts_with("spanfold.") || !attribute.value.number) return;
+    const auto value = static_cast<std::uint64_t>(*attribute.value.number);
+    if (attribute.key == profile::kFrequencyKey) {
+      into_.add_frequency(static_cast<std::uint32_t>(value));
+      return;
+    }
+    profile::Accounting accounting;
+    if (attribute.key == profile::kTicksKey) accounting.ticks = value;
+    else if (attribute.key == profile::kInSpanKey) accounting.in_span = value;
+    else if (attribute.key == profile::kBackgroundKey) accounting.background = value;
+    else if (attribute.key == profile::kIdleKey) accounting.idle = value;
+    else if (attribute.key == profile::kFilteredKey) accounting.filtered = value;
+    else if (attribute.key == profile::kMissedKey) accounting.missed = value;
+    else if (attribute.key.starts_with(profile::kDroppedPrefix)) {
+      accounting.dropped[std::string(attribute.key.substr(profile::kDroppedPrefix.size()))] = value;
+    } else {
+      return;
+    }
+    if (!into_.accounting) into_.accounting.emplace();
+    *into_.accounting += accounting;
+  }
+
+  Recording& into_;
+  Tables tables_;
+  std::uint32_t process_ = 0;
+};
+
+// Where the top-level fields of a message are.
+struct Layout {
+  std::vector<std::string_view> dictionaries, resources;
+  std::size_t torn_bytes = 0;
+};
+
+Layout find_fields(std::string_view bytes, bool torn) {
+  Layout layout;
+  pbf_reader field(bytes.data(), bytes.size());
+  std::size_t whole = 0;  // bytes of whole fields
+  try {
+    while (field.next()) {
+      switch (field.tag()) {
+        case otlp::profiles_data::kResourceProfiles: layout.resources.push_back(read_bytes(field)); break;
+        case otlp::profiles_data::kDictionary: layout.dictionaries.push_back(read_bytes(field)); break;
+        default: field.skip();
+      }
+      whole = bytes.size() - field.length();
+    }
+  } catch (const protozero::end_of_buffer_exception&) {
+    if (!torn) throw;
+    layout.torn_bytes = bytes.size() - whole;
+    return layout;
+  }
+  if (layout.dictionaries.empty() && layout.resources.empty()) throw Malformed("it holds no profiles");
+  return layout;
+}
+
+Error not_otlp(const std::string& name, std::string_view why, std::string hint) {
+  return Error{.what = fmt::format("{} is no whole OTLP profiles file: {}", name, why), .hint = std::move(hint)};
+}
+
+}  // namespace
+
+Result<Decoded> decode(std::string_view bytes, const std::string& name, bool torn, Recording& into) {
+  const std::string expected = "expected an OTLP ProfilesData message of opentelemetry-proto 1.10 or newer";
+  if (bytes.empty()) return not_otlp(name, "it is empty", "did the recorder end?");
+  if (bytes.starts_with("\x1f\x8b")) return not_otlp(name, "it is compressed by gzip", "gunzip it first");
+  try {
+    const Layout layout = find_fields(bytes, torn);
+    Decoder decoder(into, bytes.size());
+    for (const std::string_view dictionary : layout.dictionaries) decoder.add_dictionary(dictionary);
+    for (const std::string_view resource : layout.resources) decoder.read_resource_profiles(resource);
+    return Decoded{.torn_bytes = layout.torn_bytes};
+  } catch (const protozero::end_of_buffer_exception&) {
+    return not_otlp(name, "it ends in the middle of a field", "it was cut, or is of another format; " + expected);
+  } catch (const protozero::exception& exception) {
+    return not_otlp(name, exception.what(), expected);
+  } catch (const Malformed& malformed) {
+    return not_otlp(name, malformed.what(), expected);
+  }
+}
+
+}  // namespace spanfold::report

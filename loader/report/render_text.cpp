@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+// The text report: what a person sees first. Functions by self cost below each span, trace, service or process.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "profile/accounting.h"
+#include "report/ids.h"
+#include "report/render.h"
+#include "report/terminal.h"
+
+namespace spanfold::report {
+namespace {
+
+constexpr std::size_t kFunctionsOfOne = 20;   // where there is one row only
+constexpr std::size_t kFunctionsOfMany = 3;   // below each of several
+constexpr std::size_t kNameWidth = 48;        // columns for a service or process name in a heading
+constexpr std::size_t kTraceDigits = 16;      // enough to find it again
+
+constexpr std::string_view kBold = "\x1b[1m";
+constexpr std::string_view kDim = "\x1b[2m";
+constexpr std::string_view kReset = "\x1b[0m";
+
+std::string duration(std::uint64_t ns) {
+  const double value = static_cast<double>(ns);
+  if (ns < 1'000'000) return fmt::format("{:.3g} µs", value / 1e3);
+  if (ns < 1'000'000'000) return fmt::format("{:.0f} ms", value / 1e6);
+  if (ns < 100'000'000'000) return fmt::format("{:.2f} s", value / 1e9);
+  return fmt::format("{:.0f} s", value / 1e9);
+}
+
+class TextReport {
+ public:
+  TextReport(const Recording& recording, const Answer& answer, const Style& style)
+      : recording_(recording), answer_(answer), style_(style) {
+    for (const Kind kind : kKinds) {
+      if (kind != Kind::kOnCpu && answer.cost[static_cast<std::size_t>(kind)] != Cost{}) by_time_ = true;
+    }
+    all_ = weight(answer.cost);
+  }
+
+  std::string render() {
+    if (answer_.rows.empty()) line("no samples match");
+    if (answer_.by == By::kFunction) {
+      functions_table();
+    } else {
+      for (const Row& row : answer_.rows) {
+        if (&row != &answer_.rows.front()) line("");
+        heading(row);
+        if (answer_.by == By::kStack) {
+          frames(row);
+        } else {
+          functions(row);
+        }
+      }
+      if (answer_.others) {
+        line("");
+        line(fmt::format("and {} more", answer_.cut_rows) + costs(answer_.others->cost), kDim);
+      }
+    }
+    closing();
+    return std::move(text_);
+  }
+
+ private:
+  // Samples where all is on CPU, else nanoseconds: what shares are made of.
+  [[nodiscard]] std::uint64_t weight(const Costs& costs) const { return by_time_ ? sum(costs).ns : sum(costs).count; }
+
+  static double percent(std::uint64_t part, std::uint64_t whole) {
+    return whole == 0 ? 0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole);
+  }
+
+  [[nodiscard]] std::string amount(const Costs& costs) const {
+    return by_time_ ? duration(weight(costs)) : fmt::to_string(weight(costs));
+  }
+
+  void line(std::string_view content, std::string_view color = {}) {
+    const bool colored = style_.color && !color.empty() && !content.empty();
+    text_ += fmt::format("{}{}{}\n", colored ? color : "", fit(content, style_.width), colored ? kReset : "");
+  }
+
+  // "checkout (pid 4711)", as far as it is known.
+  static std::string who(const Row& row) {
+    std::string name = fit(printable(row.service ? *row.service : row.executable.value_or("")), kNameWidth);
+    if (row.pid) name += fmt::format("{}(pid {})", name.empty() ? "" : " ", *row.pid);
+    return name;
+  }
+
+  static std::string subject(const Row& row, By by) {
+    const std::string process = who(row);
+    const std::string suffix = process.empty() ? "" : "  " + process;
+    switch (by) {
+      case By::kSpan:
+        if (!row.span_id) return std::string(kNoSpanKey) + suffix;
+        return fmt::format("span {}  trace {}…{}", hex(*row.span_id), hex(*row.trace_id).substr(0, kTraceDigits), suffix);
+      case By::kTrace: return (row.trace_id ? "trace " : "") + row.key + suffix;
+      case By::kService: return "service " + printable(row.key);
+      case By::kProcess: return "process " + (process.empty() ? printable(row.key) : process);
+      case By::kFunction:
+      case By::kStack: return "stack" + suffix;
+    }
+    return {};
+  }
+
+  [[nodiscard]] std::string costs(const Costs& costs) const {
+    std::string text;
+    const Cost& on_cpu = costs[static_cast<std::size_t>(Kind::kOnCpu)];
+    if (on_cpu != Cost{}) {
+      if (on_cpu.ns != 0) text += fmt::format("   ≈ {} on CPU", duration(on_cpu.ns));
+      text += fmt::format("   {} sample{}", on_cpu.count, on_cpu.count == 1 ? "" : "s");
+      if (recording_.frequency_hz()) text += fmt::format(" at {} Hz", *recording_.frequency_hz());
+    }
+    for (const Kind kind : {Kind::kBlocked, Kind::kRunnable}) {
+      const Cost& cost = costs[static_cast<std::size_t>(kind)];
+      if (cost != Cost{}) text += fmt::format("   {} {} ({} events)", kind_name(kind), duration(cost.ns), cost.count);
+    }
+    return text;
+  }
+
+  void heading(const Row& row) { line(subject(row, answer_.by) + costs(row.cost), kBold); }
+
+  void function_line(std::string_view amount_text, double share, std::uint32_t frame) {
+    const std::string& name = recording_.frames()[frame];
+    line(fmt::format("{:>5} {:5.1f} %  {}", amount_text, share, printable(name)), name.starts_with('[') ? kDim : "");
+  }
+
+  void functions(const Row& row) {
+    const std::size_t most = answer_.rows.size() == 1 ? kFunctionsOfOne : kFunctionsOfMany;
+    std::size_t shown = 0;
+    for (const FunctionCost& function : functions_of(recording_, row.stacks)) {
+      if (shown++ == most || sum(function.self) == Cost{}) break;
+      function_line(amount(function.self), percent(weight(function.self), weight(row.cost)), function.frame);
+    }
+  }
+
+  void frames(const Row& row) {
+    if (row.stacks.empty()) return;
+    for (const std::uint32_t frame : recording_.stack(row.stacks.front().stack)) {
+      line("    " + printable(recording_.frames()[frame]));
+    }
+  }
+
+  void functions_table() {
+    if (answer_.rows.empty()) return;
+    line(fmt::format("{:>7} {:>7}  {:>7} {:>7}  {}", "self", "", "total", "", "function"), kBold);
+    for (const Row& row : answer_.rows) {
+      const Costs total = row.total.value_or(row.cost);
+      line(fmt::format("{:>7} {:5.1f} %  {:>7} {:5.1f} %  {}", amount(row.cost), percent(weight(row.cost), all_), amount(total),
+                       percent(weight(total), all_), printable(row.key)));
+    }
+    if (answer_.others) {
+      const Costs& cost = answer_.others->cost;
+      line(fmt::format("{:>7} {:5.1f} %  {:>7} {:>7}  and {} more", amount(cost), percent(weight(cost), all_), "", "",
+                       answer_.cut_rows),
+           kDim);
+    }
+  }
+
+  void closing() {
+    if (!recording_.accounting) return;
+    line("");
+    line(printable(profile::describe(*recording_.accounting)));
+  }
+
+  const Recording& recording_;
+  const Answer& answer_;
+  Style style_;
+  bool by_time_ = false;
+  std::uint64_t all_ = 0;
+  std::string text_;
+};
+
+}  // namespace
+
+std::string render_text(const Recording& recording, const Answer& answer, const Style& style) {
+  return TextReport(recording, answer, style).render();
+}
+
+}  // namespace spanfold::report

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// The dictionary of one OTLP message, found row by row and read only where a sample leads there.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <protozero/data_view.hpp>
+#include <protozero/pbf_reader.hpp>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "report/recording.h"
+
+namespace spanfold::report {
+
+// The bytes are not what they should be. Ends at the door of decode(), which makes an Error of it.
+class Malformed : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// Readers of one field that check its wire type first (protozero only asserts it).
+[[nodiscard]] std::uint64_t read_varint(protozero::pbf_reader& field);
+[[nodiscard]] std::uint64_t read_fixed64(protozero::pbf_reader& field);
+[[nodiscard]] std::string_view read_bytes(protozero::pbf_reader& field);
+[[nodiscard]] protozero::pbf_reader read_message(protozero::pbf_reader& field);
+
+// Calls `take` with each number of a repeated varint field, packed or not.
+template <typename Take>
+void for_each_varint(protozero::pbf_reader& field, Take take) {
+  if (field.wire_type() == protozero::pbf_wire_type::varint) {
+    take(field.get_uint64());
+    return;
+  }
+  const std::string_view packed = read_bytes(field);
+  const char* at = packed.data();
+  const char* end = at + packed.size();
+  while (at != end) take(protozero::decode_varint(&at, end));
+}
+
+struct AnyValue {
+  std::optional<std::string_view> text;
+  std::optional<std::int64_t> number;
+};
+
+class Tables {
+ public:
+  // `into` gets frames, stacks and spans; `bytes` is the size of what is read and bounds what it may expand to.
+  Tables(Recording& into, std::size_t bytes) : into_(into), max_frames_(kFreeFrames + kFramesPerByte * bytes) {}
+
+  // Adds the rows of one ProfilesDictionary; several merge, as protobuf does it.
+  void add(std::string_view dictionary);
+  [[nodiscard]] bool empty() const { return strings_.empty(); }
+
+  [[nodiscard]] std::string_view string(std::uint64_t index) const;
+  [[nodiscard]] AnyValue any_value(std::string_view bytes) const;
+  // Key and value of row `index` of the attribute table.
+  struct Attribute {
+    std::string_view key;
+    AnyValue value;
+  };
+  [[nodiscard]] Attribute attribute(std::uint64_t index) const;
+
+  // Numbers in the Recording.
+  [[nodiscard]] std::uint32_t stack(std::uint64_t index);
+  [[nodiscard]] std::uint32_t span(std::uint64_t index);
+
+  // Addresses of this producer's locations are addresses of the file, whatever their mappings say.
+  bool file_addresses = false;
+
+ private:
+  // Frames that stacks may expand to, so that a small file cannot ask for all memory.
+  static constexpr std::size_t kFreeFrames = std::size_t{1} << 20;
+  static constexpr std::size_t kFramesPerByte = 16;
+  using Rows = std::vector<std::string_view>;
+
+  struct Location {
+    std::uint64_t mapping = 0;
+    std::uint64_t address = 0;
+    Rows lines;
+    bool synthetic = false;
+  };
+
+  static const std::string_view& row(const Rows& rows, std::uint64_t index, const char* table);
+  void append_frames(std::uint64_t location_index, std::vector<std::uint32_t>& frames);
+  [[nodiscard]] Location location(std::uint64_t index) const;
+  [[nodiscard]] std::string_view function_name(std::string_view line) const;
+  [[nodiscard]] std::string unnamed(const Location& location) const;
+
+  Recording& into_;
+  std::size_t max_frames_;
+  Rows mappings_, locations_, functions_, links_, strings_, attributes_, stacks_;
+  std::unordered_map<std::uint64_t, std::vector<std::uint32_t>> location_frames_;
+  std::unordered_map<std::uint64_t, std::uint32_t> stack_numbers_, span_numbers_;
+};
+
+}  // namespace spanfold::report
