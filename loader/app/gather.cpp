@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "app/gather.h"
+
+#include <cstring>
+#include <utility>
+
+namespace spanfold::app {
+namespace {
+
+// Frames that stand for what has no address. The words are part of the report's contract.
+Frame synthetic_frame(const std::string& word) { return Frame{.function = &word, .type = FrameType::kAbortMarker}; }
+
+const std::string kBackgroundWord = "[background]";
+const std::string kLostWord = "[frames lost]";
+const std::string kUnknownWord = "[unknown]";
+const std::string kTruncatedWord = "[truncated]";
+const Frame kBackgroundFrame = synthetic_frame(kBackgroundWord);
+const Frame kLostFrame = synthetic_frame(kLostWord);
+const Frame kUnknownFrame = synthetic_frame(kUnknownWord);
+const Frame kTruncatedFrame = synthetic_frame(kTruncatedWord);
+
+// The kernel's walk ends here; such a stack has lost its root, and says so there, so that its kind folds together.
+constexpr std::size_t kMostUserFrames = 127;
+
+profile::Attributes as_attributes(const proc::ProcessAttributes& pairs) {
+  profile::Attributes attributes;
+  for (const auto& [key, value] : pairs) attributes.emplace_back(key, value);
+  return attributes;
+}
+
+std::uint64_t hash_of(const SpanContext& span) {
+  std::uint64_t words[3];
+  std::memcpy(words, span.trace_id.data(), 16);
+  std::memcpy(words + 2, span.span_id.data(), 8);
+  return (words[0] ^ words[2]) * 0x9e3779b97f4a7c15ULL ^ words[1];
+}
+
+}  // namespace
+
+Gather::Gather(const GatherOptions& options)
+    : options_(options),
+      symbolizer_(proc::Options{.local_symbols = options.local_symbols}),
+      host_(as_attributes(proc::host_attributes())) {}
+
+void Gather::on_stack(const bpf::StackSeen& seen) {
+  Stack& stack = stacks_[seen.stack_id];
+  stack.seen_in = flush_;
+  if (!stack.frames.empty()) return;
+  symbolizer_.resolve(seen.process, seen.image, seen.kernel, seen.user, stack.frames);
+  if (stack.frames.empty()) stack.frames.push_back(kUnknownFrame);
+  if (seen.user.size() >= kMostUserFrames) stack.frames.push_back(kTruncatedFrame);
+  stack.frames.shrink_to_fit();
+}
+
+void Gather::on_fold(const bpf::FoldDelta& fold) {
+  // A record that the ring refused at an earlier flush comes late, and counts here.
+  const bool is_next = static_cast<std::int32_t>(fold.epoch - epoch_) > 0;
+  std::vector<Row>& rows = is_next ? next_rows_ : rows_;
+  for (const bpf::StackCount& stack : fold.stacks) {
+    rows.push_back({.process = fold.process, .span = fold.span, .stack_id = stack.stack_id, .samples = stack.samples});
+  }
+}
+
+profile::ProcessSamples& Gather::process_of(const ProcessKey& key, Processes& processes) {
+  auto [it, is_new] = processes.try_emplace(key);
+  if (is_new) {
+    it->second.resource = as_attributes(symbolizer_.attributes(key));
+    it->second.resource.emplace_back("process.pid", std::int64_t{key.pid});
+    it->second.resource.insert(it->second.resource.end(), host_.begin(), host_.end());
+  }
+  return it->second;
+}
+
+profile::Sample Gather::synthetic(const Frame& frame, std::uint64_t samples) const {
+  return {.frames = {&frame, 1}, .value = samples};
+}
+
+void Gather::add_rows(Processes& processes) {
+  for (const Row& row : rows_) {
+    profile::Sample sample{.stack_key = row.stack_id, .span = row.span, .value = row.samples};
+    const auto stack = stacks_.find(row.stack_id);
+    if (stack != stacks_.end()) {
+      sample.frames = stack->second.frames;
+    } else {
+      sample.frames = {&kLostFrame, 1};
+      sample.stack_key = 0;
+      frames_lost_ += row.samples;
+    }
+    if (options_.background == Background::kNone && !row.span.valid()) continue;
+    process_of(row.process, processes).on_cpu.push_back(sample);
+  }
+}
+
+void Gather::add_background(const bpf::Bank& bank, Processes& processes) {
+  if (options_.background != Background::kCount) return;
+  std::uint64_t others = bank.background;
+  for (const auto& [key, ticks] : bank.by_process) {
+    others -= ticks;
+    if (ticks > 0) process_of(key, processes).on_cpu.push_back(synthetic(kBackgroundFrame, ticks));
+  }
+  if (others == 0) return;
+  profile::ProcessSamples& rest = processes[ProcessKey{}];
+  rest.resource = host_;
+  rest.on_cpu.push_back(synthetic(kBackgroundFrame, others));
+}
+
+void Gather::count_spans() {
+  std::unordered_set<std::uint64_t> now;
+  for (const Row& row : rows_) {
+    if (!row.span.valid()) continue;
+    const std::uint64_t hash = hash_of(row.span);
+    if (now.insert(hash).second && !last_spans_.contains(hash)) ++spans_;
+  }
+  last_spans_ = std::move(now);
+}
+
+profile::Window Gather::window(const bpf::Bank& bank) {
+  count_spans();
+  Processes processes;
+  add_rows(processes);
+  add_background(bank, processes);
+  profile::Window window;
+  window.frequency_hz = options_.frequency_hz;
+  window.accounting.ticks = bank.ticks;
+  window.accounting.in_span = bank.in_span;
+  window.accounting.background = bank.background;
+  window.accounting.idle = bank.idle;
+  window.accounting.filtered = bank.filtered;
+  window.accounting.dropped = bank.dropped;
+  window.accounting.missed = bank.missed;
+  for (auto& [key, samples] : processes) window.processes.push_back(std::move(samples));
+  return window;
+}
+
+void Gather::end_flush(bool forget) {
+  rows_ = std::exchange(next_rows_, {});
+  ++epoch_;
+  if (forget) std::erase_if(stacks_, [this](const auto& entry) { return entry.second.seen_in != flush_; });
+  symbolizer_.forget_gone();
+}
+
+}  // namespace spanfold::app

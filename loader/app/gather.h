@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Takes what the kernel side says, names stacks at first sight, adds up deltas, and makes a window of each flush.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "app/options.h"
+#include "base/frame.h"
+#include "base/process.h"
+#include "bpf/events.h"
+#include "proc/symbolizer.h"
+#include "profile/model.h"
+
+namespace spanfold::app {
+
+struct GatherOptions {
+  bool local_symbols = true;
+  Background background = Background::kCount;
+  std::uint32_t frequency_hz = 99;
+  std::size_t most_stacks = 65536;  // known at one time; beyond, the oldest are forgotten at the next flush
+};
+
+class Gather : public bpf::Sink {
+ public:
+  explicit Gather(const GatherOptions& options);
+
+  void on_stack(const bpf::StackSeen& stack) override;
+  void on_fold(const bpf::FoldDelta& fold) override;
+
+  // True when the next flush should make the kernel side send stacks anew, so that old ones can be dropped.
+  [[nodiscard]] bool wants_to_forget() const { return stacks_.size() > options_.most_stacks; }
+  // Call before a flush of the kernel side: stacks that arrive from here on outlive its forgetting.
+  void begin_flush() { ++flush_; }
+  // The window of the flush. Its frames live until the next call of anything here.
+  profile::Window window(const bpf::Bank& bank);
+  // After the window was written: drops what it needed and nothing else does.
+  void end_flush(bool forget);
+
+  [[nodiscard]] std::uint64_t spans() const { return spans_; }
+  [[nodiscard]] std::uint64_t frames_lost() const { return frames_lost_; }
+
+ private:
+  struct Stack {
+    std::vector<Frame> frames;
+    std::uint32_t seen_in = 0;  // the flush it was last sent in
+  };
+  struct Row {
+    ProcessKey process;
+    SpanContext span;
+    std::uint64_t stack_id = 0;
+    std::uint64_t samples = 0;
+  };
+  using Processes = std::map<ProcessKey, profile::ProcessSamples>;
+
+  void add_rows(Processes& processes);
+  void add_background(const bpf::Bank& bank, Processes& processes);
+  profile::ProcessSamples& process_of(const ProcessKey& key, Processes& processes);
+  [[nodiscard]] profile::Sample synthetic(const Frame& frame, std::uint64_t samples) const;
+  void count_spans();
+
+  GatherOptions options_;
+  proc::Symbolizer symbolizer_;
+  profile::Attributes host_;
+  std::unordered_map<std::uint64_t, Stack> stacks_;
+  std::vector<Row> rows_;       // of the epoch that is being gathered
+  std::vector<Row> next_rows_;  // of the one after it: what ticks while a flush is under way
+  std::uint32_t epoch_ = 0;     // being gathered
+  std::uint32_t flush_ = 0;
+  std::unordered_set<std::uint64_t> last_spans_;  // of the last flush, so that a span across two counts once
+  std::uint64_t spans_ = 0;
+  std::uint64_t frames_lost_ = 0;  // samples whose frames never came
+};
+
+}  // namespace spanfold::app

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "app/options.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <limits>
+
+#include "base/clock.h"
+#include "bpf/clock_events.h"
+#include "bpf/context_map.h"
+
+namespace spanfold::app {
+namespace {
+
+constexpr std::uint64_t kShortestFlushNs = 10'000'000;
+
+// What the command line says before it is checked.
+struct RawRecord {
+  std::string event = "cpu-clock";
+  std::string duration;
+  std::string max_disk;
+  std::string flush = "5s";
+  std::vector<std::string> cpus;
+  std::string background = "count";
+  std::string context = "auto";
+  std::string lifecycle = "auto";
+  std::string symbols = "local";
+  std::int64_t frequency_hz = 99;
+  std::vector<std::int64_t> pids;
+  std::vector<std::int64_t> tids;
+  bool verbose = false;
+  bool quiet = false;
+};
+
+Error usage(std::string what, std::string hint = "see spanfold record --help") {
+  return Error{.what = std::move(what), .hint = std::move(hint), .failure = Failure::kUsage};
+}
+
+void declare(CLI::App& cli, RawRecord& raw, RecordOptions& options) {
+  cli.set_help_flag("-h,--help", "this text");
+  cli.add_option("-o,--output", options.output, "a file, a folder (ends in /) for one file each flush, or - (spanfold.otlp)");
+  cli.add_option("--max-disk", raw.max_disk, "of a folder: the most that its files take in all, as 64M");
+  cli.add_option("-F,--freq", raw.frequency_hz, "samples a second on each CPU (99)");
+  cli.add_option("-e,--event", raw.event, "what makes a sample (cpu-clock)");
+  cli.add_option("-d,--duration", raw.duration, "end after 10, 500ms, 10s, 5m, 1h (no limit)");
+  cli.add_option("-p,--pid", raw.pids, "only these processes")->delimiter(',');
+  cli.add_option("-t,--tid", raw.tids, "only these threads")->delimiter(',');
+  cli.add_option("-C,--cpu", raw.cpus, "only these CPUs, as 0-3,5");
+  cli.add_option("--background", raw.background, "samples outside any span: count (default), stacks, none")
+      ->check(CLI::IsMember({"count", "stacks", "none"}));
+  cli.add_option("--ctx-map", options.context_path, "the pinned context map (/sys/fs/bpf/otel/traces_ctx_v1)");
+  cli.add_option("--context", raw.context, "where spans are known from: auto (default), map")->check(CLI::IsMember({"auto", "map"}));
+  cli.add_option("--lifecycle", raw.lifecycle, "how ends of spans are seen: auto (default), sweep")
+      ->check(CLI::IsMember({"auto", "sweep"}));
+  cli.add_option("--flush", raw.flush, "how often finished work leaves the process (5s)");
+  cli.add_option("--symbols", raw.symbols, "local (default), none")->check(CLI::IsMember({"local", "none"}));
+  cli.add_flag("-v,--verbose", raw.verbose, "more on standard error");
+  cli.add_flag("-q,--quiet", raw.quiet, "only warnings and errors on standard error");
+}
+
+Status take_ids(const std::vector<std::int64_t>& raw, std::string_view option, std::vector<std::uint32_t>& ids) {
+  for (const std::int64_t id : raw) {
+    if (id <= 0 || id > std::numeric_limits<std::int32_t>::max()) return usage(fmt::format("{}: {} is no id", option, id));
+    ids.push_back(static_cast<std::uint32_t>(id));
+  }
+  return ok();
+}
+
+Status take_cpus(const std::vector<std::string>& raw, std::vector<int>& cpus) {
+  for (const std::string& list : raw) {
+    const std::vector<int> some = bpf::parse_cpu_list(list);
+    if (some.empty()) return usage(fmt::format("--cpu: {} is no list of CPUs", list), "as in 0-3,5");
+    cpus.insert(cpus.end(), some.begin(), some.end());
+  }
+  std::sort(cpus.begin(), cpus.end());
+  cpus.erase(std::unique(cpus.begin(), cpus.end()), cpus.end());
+  return ok();
+}
+
+Status take_time(const std::string& raw, std::string_view option, std::uint64_t least_ns, std::uint64_t& ns) {
+  Result<std::uint64_t> parsed = parse_duration_ns(raw);
+  if (!parsed) return usage(fmt::format("{}: {}", option, parsed.error().what), parsed.error().hint);
+  if (*parsed < least_ns) return usage(fmt::format("{}: {} is too short", option, raw), fmt::format("at least {} ms", least_ns / 1'000'000));
+  ns = *parsed;
+  return ok();
+}
+
+Status take_numbers(const RawRecord& raw, RecordOptions& options) {
+  constexpr std::int64_t kMostHz = 1'000'000;
+  if (raw.frequency_hz < 1 || raw.frequency_hz > kMostHz) {
+    return usage(fmt::format("--freq: {} is out of range", raw.frequency_hz), "1 to kernel.perf_event_max_sample_rate");
+  }
+  options.frequency_hz = static_cast<std::uint32_t>(raw.frequency_hz);
+  if (!raw.duration.empty()) {
+    if (Status taken = take_time(raw.duration, "--duration", 1'000'000, options.duration_ns); !taken) return taken;
+  }
+  if (!raw.max_disk.empty()) {
+    Result<std::uint64_t> bytes = parse_size_bytes(raw.max_disk);
+    if (!bytes) return usage(fmt::format("--max-disk: {}", bytes.error().what), bytes.error().hint);
+    options.max_disk_bytes = *bytes;
+  }
+  return take_time(raw.flush, "--flush", kShortestFlushNs, options.flush_ns);
+}
+
+Status take(const RawRecord& raw, RecordOptions& options) {
+  if (raw.event != "cpu-clock") return usage(fmt::format("--event: {} is not known", raw.event), "this version samples by cpu-clock only");
+  if (Status taken = take_numbers(raw, options); !taken) return taken;
+  if (Status taken = take_ids(raw.pids, "--pid", options.pids); !taken) return taken;
+  if (Status taken = take_ids(raw.tids, "--tid", options.tids); !taken) return taken;
+  if (Status taken = take_cpus(raw.cpus, options.cpus); !taken) return taken;
+  if (options.context_path.empty()) options.context_path = bpf::default_context_path();
+  if (raw.background == "stacks") options.background = Background::kStacks;
+  if (raw.background == "none") options.background = Background::kNone;
+  options.local_symbols = raw.symbols == "local";
+  if (raw.verbose) options.level = log::Level::kDebug;
+  if (raw.quiet) options.level = log::Level::kWarning;
+  if (!options.command.empty() && !(options.pids.empty() && options.tids.empty())) {
+    return usage("a command and --pid or --tid exclude each other");
+  }
+  return ok();
+}
+
+// CLI11 wants the words last first.
+std::vector<std::string> reversed(std::vector<std::string>::const_iterator begin, std::vector<std::string>::const_iterator end) {
+  return {std::make_reverse_iterator(end), std::make_reverse_iterator(begin)};
+}
+
+}  // namespace
+
+Result<ParsedRecord> parse_record(const std::vector<std::string>& words) {
+  ParsedRecord parsed;
+  RawRecord raw;
+  CLI::App cli("Records which code ran inside which trace spans, until the command ends, the time is over, or Ctrl-C.",
+               "spanfold record");
+  declare(cli, raw, parsed.options);
+  cli.footer("With -- COMMAND ARGS… at the end, records that command and its descendants from its first instruction.");
+  // What follows "--" is the command's business, and never ours to parse.
+  const auto split = std::find(words.begin(), words.end(), "--");
+  if (split != words.end()) {
+    parsed.options.command.assign(split + 1, words.end());
+    if (parsed.options.command.empty()) return usage("there is no command behind --");
+  }
+  try {
+    cli.parse(reversed(words.begin(), split));
+  } catch (const CLI::CallForHelp&) {
+    fmt::print("{}", cli.help());
+    parsed.help = true;
+    return parsed;
+  } catch (const CLI::ParseError& error) {
+    return usage(error.what());
+  }
+  if (Status taken = take(raw, parsed.options); !taken) return taken.error();
+  return parsed;
+}
+
+}  // namespace spanfold::app

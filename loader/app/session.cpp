@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "app/session.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "app/child.h"
+#include "app/diagnosis.h"
+#include "app/gather.h"
+#include "app/loop.h"
+#include "app/progress.h"
+#include "app/version.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "bpf/host.h"
+#include "bpf/recorder.h"
+#include "profile/output.h"
+
+namespace spanfold::app {
+namespace {
+
+// A size for tests alone, which make the kernel side's stores tiny to see what overflows.
+std::uint32_t test_size(const char* name, std::uint32_t normal) {
+  const char* text = std::getenv(name);
+  if (text == nullptr) return normal;
+  return static_cast<std::uint32_t>(std::strtoul(text, nullptr, 10));
+}
+
+bpf::Sizes sizes_from_environment() {
+  bpf::Sizes sizes;
+  sizes.ring_bytes = test_size("SPANFOLD_TEST_RING_BYTES", sizes.ring_bytes);
+  sizes.tables = test_size("SPANFOLD_TEST_TABLES", sizes.tables);
+  sizes.buckets = test_size("SPANFOLD_TEST_BUCKETS", sizes.buckets);
+  return sizes;
+}
+
+class Session {
+ public:
+  explicit Session(const RecordOptions& options)
+      : options_(options),
+        gather_({.local_symbols = options.local_symbols, .background = options.background, .frequency_hz = options.frequency_hz}),
+        diagnosis_(options.context_path) {}
+
+  Result<int> run();
+
+ private:
+  Status check_host() const;
+  Status open_kernel_side();
+  Status open_targets();
+  Status watch_all(Loop& loop);
+  Status start();
+  Status flush(bool last);
+  Result<int> finish(Status outcome);
+  Status on_target_gone(Loop& loop, int fd);
+  void write_window(profile::Window window);
+
+  const RecordOptions& options_;
+  Gather gather_;
+  Diagnosis diagnosis_;
+  Progress progress_;
+  std::optional<Child> child_;
+  std::unique_ptr<bpf::Recorder> recorder_;
+  std::unique_ptr<profile::Output> output_;
+  Fd signals_;
+  Fd flush_timer_;
+  Fd end_timer_;
+  std::vector<Fd> targets_;
+  profile::Accounting total_;
+  std::uint64_t window_start_ns_ = 0;  // boot clock
+  bool write_failed_ = false;          // and said so
+};
+
+Status Session::check_host() const {
+  if (Status capable = bpf::check_capabilities(); !capable) return capable;
+  if (bpf::in_host_pid_namespace()) return ok();
+  if (!options_.command.empty() || !options_.pids.empty() || !options_.tids.empty()) {
+    return Error{.what = "this is not the host's pid namespace, where --pid, --tid and a command have other numbers",
+                 .hint = "run on the host, or with hostPID: true",
+                 .failure = Failure::kHost};
+  }
+  log::warning("this is not the host's pid namespace: processes cannot be named here; run with hostPID: true");
+  return ok();
+}
+
+Status Session::open_kernel_side() {
+  bpf::RecorderOptions options;
+  options.frequency_hz = options_.frequency_hz;
+  options.cpus = options_.cpus;
+  options.pids = options_.pids;
+  options.tids = options_.tids;
+  options.background_stacks = options_.background == Background::kStacks;
+  options.context_path = options_.context_path;
+  options.sizes = sizes_from_environment();
+  if (child_) {
+    options.pids.push_back(static_cast<std::uint32_t>(child_->pid()));
+    options.follow_forks = true;
+  }
+  auto recorder = bpf::Recorder::open(options);
+  if (!recorder) return recorder.error();
+  recorder_ = std::move(*recorder);
+  return ok();
+}
+
+// A recording of given processes ends with the last of them.
+Status Session::open_targets() {
+  for (const std::uint32_t pid : options_.pids) {
+    Fd target(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+    if (!target) return errno_error(fmt::format("watch process {}", pid), "--pid takes processes that are running");
+    targets_.push_back(std::move(target));
+  }
+  for (const std::uint32_t tid : options_.tids) {
+    if (kill(static_cast<pid_t>(tid), 0) != 0 && errno == ESRCH) {
+      return errno_error(fmt::format("find thread {}", tid), "--tid takes threads that are running");
+    }
+  }
+  return ok();
+}
+
+Status Session::on_target_gone(Loop& loop, int fd) {
+  loop.unwatch(fd);
+  std::erase_if(targets_, [fd](const Fd& target) { return target.get() == fd; });
+  if (targets_.empty() && options_.tids.empty()) loop.stop();
+  return ok();
+}
+
+Status Session::watch_all(Loop& loop) {
+  auto end = [&loop]() -> Status {
+    loop.stop();
+    return ok();
+  };
+  auto flush_timer = make_timer(options_.flush_ns, true);
+  if (!flush_timer) return flush_timer.error();
+  flush_timer_ = std::move(*flush_timer);
+  if (options_.duration_ns != 0) {
+    auto end_timer = make_timer(options_.duration_ns, false);
+    if (!end_timer) return end_timer.error();
+    end_timer_ = std::move(*end_timer);
+    if (Status watched = loop.watch(end_timer_.get(), end); !watched) return watched;
+  }
+  if (child_) {
+    if (Status watched = loop.watch(child_->fd(), end); !watched) return watched;
+  }
+  for (const Fd& target : targets_) {
+    const int fd = target.get();
+    if (Status watched = loop.watch(fd, [this, &loop, fd] { return on_target_gone(loop, fd); }); !watched) return watched;
+  }
+  if (Status watched = loop.watch(signals_.get(), end); !watched) return watched;
+  if (Status watched = loop.watch(recorder_->wakeup_fd(), [this] { return recorder_->drain(gather_); }); !watched) return watched;
+  return loop.watch(flush_timer_.get(), [this] {
+    drain_timer(flush_timer_);
+    return flush(false);
+  });
+}
+
+Status Session::start() {
+  window_start_ns_ = boot_clock_ns();
+  if (Status started = recorder_->start(); !started) return started;
+  if (child_) {
+    if (Status running = child_->run(); !running) return running;
+  }
+  progress_.begin(options_);
+  return ok();
+}
+
+void Session::write_window(profile::Window window) {
+  Status written = output_->write(std::move(window));
+  if (!written && !write_failed_) log::warning("{}; trying again at the next flush", written.error().message());
+  write_failed_ = !written;
+}
+
+Status Session::flush(bool last) {
+  const bool forget = !last && gather_.wants_to_forget();
+  const std::uint64_t next_start_ns = boot_clock_ns();
+  gather_.begin_flush();
+  Result<bpf::Bank> bank = recorder_->flush(gather_, forget);
+  if (!bank) return bank.error();
+
+  profile::Window window = gather_.window(*bank);
+  // Measured anew each time: somebody may have set the clock. Windows overlap by the time that a flush takes, so that
+  // each encloses its samples.
+  const BootToUnix unix = BootToUnix::now();
+  window.start_unix_nano = unix.unix_ns(window_start_ns_);
+  window.duration_ns = boot_clock_ns() - window_start_ns_;
+  window_start_ns_ = next_start_ns;
+  if (getrandom(window.id_seed.data(), window.id_seed.size(), 0) != static_cast<ssize_t>(window.id_seed.size())) {
+    return errno_error("get random profile ids");
+  }
+  if (!window.accounting.adds_up()) log::warning("the accounting of this flush does not add up: this is a bug in spanfold");
+  total_ += window.accounting;
+  for (const auto& [name, count] : bank->side) {
+    if (count > 0) log::debug("{} {}", name, count);
+  }
+  write_window(std::move(window));
+  gather_.end_flush(forget);
+  diagnosis_.look(*recorder_, total_.in_span, total_.background, last);
+  progress_.show(total_, gather_.spans());
+  if (write_failed_ && options_.output == "-") return Error{.what = "standard output is closed"};
+  return ok();
+}
+
+// Whatever ended the recording, what was gathered is written.
+Result<int> Session::finish(Status outcome) {
+  recorder_->stop();
+  if (child_) child_->end();
+  Status flushed = flush(true);
+  Result<profile::OutputSummary> closed = output_->close();
+  progress_.end();
+  if (!outcome) return outcome.error();
+  if (!flushed) return flushed.error();
+  if (!closed) return closed.error();
+  if (gather_.frames_lost() > 0) {
+    log::warning("{} samples show as [frames lost]: the ring was full when their stacks were first seen", gather_.frames_lost());
+  }
+  progress_.close(total_, gather_.spans(), closed->files, closed->bytes);
+  return child_ ? child_->status() : 0;
+}
+
+Result<int> Session::run() {
+  if (Status host = check_host(); !host) return host.error();
+  auto signals = take_signals();
+  if (!signals) return signals.error();
+  signals_ = std::move(*signals);
+  if (!options_.command.empty()) {
+    auto child = Child::fork(options_.command);
+    if (!child) return child.error();
+    child_.emplace(std::move(*child));
+  }
+  if (Status opened = open_targets(); !opened) return opened.error();
+  if (Status opened = open_kernel_side(); !opened) return opened.error();
+  auto output = profile::open_output({.path = options_.output, .max_disk_bytes = options_.max_disk_bytes, .version = kVersion});
+  if (!output) return output.error();
+  output_ = std::move(*output);
+  auto loop = Loop::create();
+  if (!loop) return loop.error();
+  if (Status watched = watch_all(*loop); !watched) return watched.error();
+  if (Status started = start(); !started) return finish(std::move(started));
+  return finish(loop->run());
+}
+
+}  // namespace
+
+Result<int> record(const RecordOptions& options) { return Session(options).run(); }
+
+}  // namespace spanfold::app

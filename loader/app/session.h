@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// One recording, from the options to the exit code.
+#pragma once
+
+#include "app/options.h"
+#include "base/result.h"
+
+namespace spanfold::app {
+
+// Gives the program's exit code: 0, or the command's own. Errors are not logged yet.
+[[nodiscard]] Result<int> record(const RecordOptions& options);
+
+}  // namespace spanfold::app
