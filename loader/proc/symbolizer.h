@@ -3,6 +3,7 @@
 // A wrong name is worse than none: what cannot be verified stays an address.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -26,6 +27,14 @@ struct Options {
   bool local_symbols = true;  // false: frames carry mapping and address only (--symbols none)
 };
 
+// How much the symbolizer holds, for whoever keeps a budget. Names and mappings of frames stay until forget_all().
+struct Usage {
+  std::size_t processes = 0;
+  std::size_t files = 0;         // open
+  std::size_t names_bytes = 0;   // about: names and mappings that frames point at
+  std::size_t tables_bytes = 0;  // about: symbol tables of files and of the kernel
+};
+
 class Symbolizer {
  public:
   explicit Symbolizer(Options options);
@@ -33,20 +42,28 @@ class Symbolizer {
   Symbolizer(const Symbolizer&) = delete;
   Symbolizer& operator=(const Symbolizer&) = delete;
 
-  // Frames of one stack: `kernel` and `user` are instruction pointers, leaf first, the first of each half exact, the
-  // others return addresses. Appends to `frames`, kernel frames first. A process is read from /proc the first time it is seen (and
-  // again when an address lies in no known mapping); it is believed only while /proc/PID/stat shows `image` and the
-  // start time of `key`, otherwise its user frames stay without mapping and name.
+  // Frames of one stack: `kernel` and `user` are instruction pointers, leaf first. Appends to `frames`, kernel frames
+  // first. Return addresses are looked up, and reported, minus one; exact are the first kernel frame, kernel frames
+  // that an interrupt stopped, and the first user frame unless the kernel half says that it made a system call (its
+  // address is then behind that instruction).
+  //
+  // A process is read from /proc the first time it is seen, again when an address lies in no known mapping, and every
+  // now and then; it is believed only while /proc/PID/stat shows `image` and the start time of `key`. Otherwise its
+  // user frames stay without mapping and name, at their run-time address. A file that cannot be opened, or is not
+  // certainly the mapped one, gives frames at file offsets with a mapping that has a filename and no id.
   void resolve(const ProcessKey& key, const ImageTag& image, std::span<const std::uint64_t> kernel,
                std::span<const std::uint64_t> user, std::vector<Frame>& frames);
 
-  // As read when the process was first resolved; empty where it could not be read.
+  // As read when the process was first resolved; empty where it could not be read. Valid until forget_gone().
   const ProcessAttributes& attributes(const ProcessKey& key);
 
-  // Drops processes that are gone, and their files where no other process holds them. Frames made before stay valid.
+  // Drops processes that were gone already at the call before and got no new stack since (the last stacks of a process
+  // arrive after its end), and files that no other process holds. Frames made before stay valid.
   void forget_gone();
   // Drops everything: pointers in all frames made before are void.
   void forget_all();
+
+  [[nodiscard]] Usage usage() const;
 
  private:
   class Impl;

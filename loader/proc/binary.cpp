@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "proc/binary.h"
+
+#include "proc/demangle.h"
+
+namespace spanfold::proc {
+
+Binary::Binary(std::unique_ptr<ByteSource> source, std::string filename, std::string htlhash, Interner& interner)
+    : source_(std::move(source)),
+      filename_(std::move(filename)),
+      htlhash_(std::move(htlhash)),
+      interner_(interner),
+      elf_(ElfFile::read(*source_)) {
+  if (htlhash_.empty()) htlhash_ = htlhash_of_file(*source_);
+  if (!elf_) return;
+  ids_ = elf_->build_ids();
+  segment_mappings_.resize(elf_->code().size());
+}
+
+const Mapping* Binary::mapping_of(const CodeSegment& segment) {
+  const Mapping*& mapping = segment_mappings_[static_cast<std::size_t>(&segment - elf_->code().data())];
+  if (mapping == nullptr) {
+    mapping = interner_.mapping({.memory_start = segment.virtual_address,
+                                 .memory_limit = segment.virtual_address + segment.memory_bytes,
+                                 .file_offset = segment.file_offset,
+                                 .filename = filename_,
+                                 .build_id_gnu = ids_.gnu,
+                                 .build_id_go = ids_.go,
+                                 .htlhash = htlhash_});
+  }
+  return mapping;
+}
+
+const Mapping* Binary::whole_mapping() {
+  if (whole_mapping_ == nullptr) {
+    whole_mapping_ = interner_.mapping({.memory_start = 0,
+                                        .memory_limit = source_->size(),
+                                        .file_offset = 0,
+                                        .filename = filename_,
+                                        .build_id_gnu = ids_.gnu,
+                                        .build_id_go = ids_.go,
+                                        .htlhash = htlhash_});
+  }
+  return whole_mapping_;
+}
+
+const SymbolTable& Binary::symbols() {
+  if (!symbols_) {
+    symbols_ = SymbolTable::read(*elf_, *source_);
+    if (!source_->unchanged()) symbols_.emplace();
+  }
+  return *symbols_;
+}
+
+const std::string* Binary::function_of(std::size_t index) {
+  const auto [place, added] = functions_.try_emplace(index, nullptr);
+  if (added) {
+    const std::string raw = symbols().name(index, *source_);
+    if (!raw.empty() && source_->unchanged()) place->second = interner_.name(demangle(raw));
+  }
+  return place->second;
+}
+
+Frame Binary::frame_at(std::uint64_t file_offset, bool names) {
+  const CodeSegment* segment = elf_ ? elf_->segment_at(file_offset) : nullptr;
+  if (segment == nullptr) return {.mapping = whole_mapping(), .address = file_offset};
+  Frame frame{.mapping = mapping_of(*segment),
+              .address = file_offset - segment->file_offset + segment->virtual_address,
+              // The Go linker marks what it links; C in such a file (cgo) is rare enough to go with it.
+              .type = ids_.go.empty() ? FrameType::kNative : FrameType::kGo};
+  if (!names) return frame;
+  const std::size_t index = symbols().find(frame.address);
+  if (index != SymbolRanges::kNone) frame.function = function_of(index);
+  return frame;
+}
+
+const std::string* Binary::function_beginning_at(std::uint64_t file_offset) {
+  const CodeSegment* segment = elf_ ? elf_->segment_at(file_offset) : nullptr;
+  if (segment == nullptr) return nullptr;
+  const std::uint64_t address = file_offset - segment->file_offset + segment->virtual_address;
+  const std::size_t index = symbols().find(address);
+  return index != SymbolRanges::kNone && symbols().start(index) == address ? function_of(index) : nullptr;
+}
+
+}  // namespace spanfold::proc

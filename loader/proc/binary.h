@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Binary: one mapped file (or the vDSO), opened once and shared by the processes that map it. Turns file offsets into
+// frames.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/frame.h"
+#include "proc/byte_source.h"
+#include "proc/elf_file.h"
+#include "proc/interner.h"
+#include "proc/symbol_table.h"
+
+namespace spanfold::proc {
+
+class Binary {
+ public:
+  // `filename` is what its mappings are called. `htlhash` empty: computed from the source.
+  Binary(std::unique_ptr<ByteSource> source, std::string filename, std::string htlhash, Interner& interner);
+
+  // The frame of the instruction at `file_offset`. Without `names`, or where no symbol covers it, it has no function.
+  // An offset that no executable segment holds, or a file that is no ELF file, gives a mapping that spans the file and
+  // the offset as address. Reads the symbol table when the first name is asked for; a file that was written over in
+  // place since it was opened gives no new names.
+  [[nodiscard]] Frame frame_at(std::uint64_t file_offset, bool names);
+
+  // The name of the function that begins exactly at `file_offset`; null where none does.
+  [[nodiscard]] const std::string* function_beginning_at(std::uint64_t file_offset);
+
+  [[nodiscard]] const ByteSource& source() const { return *source_; }
+  [[nodiscard]] const BuildIds& build_ids() const { return ids_; }
+  [[nodiscard]] std::size_t memory_bytes() const { return symbols_ ? symbols_->memory_bytes() : 0; }
+  [[nodiscard]] std::size_t symbol_count() const { return symbols_ ? symbols_->size() : 0; }
+
+ private:
+  const Mapping* mapping_of(const CodeSegment& segment);
+  const Mapping* whole_mapping();
+  const SymbolTable& symbols();
+  const std::string* function_of(std::size_t index);
+
+  std::unique_ptr<ByteSource> source_;
+  std::string filename_;
+  std::string htlhash_;
+  Interner& interner_;
+  std::optional<ElfFile> elf_;
+  BuildIds ids_;
+  std::optional<SymbolTable> symbols_;
+  std::unordered_map<std::size_t, const std::string*> functions_;  // by index in the table; null: no name to be had
+  std::vector<const Mapping*> segment_mappings_;                   // by position in elf_->code(); null: not made yet
+  const Mapping* whole_mapping_ = nullptr;
+};
+
+}  // namespace spanfold::proc

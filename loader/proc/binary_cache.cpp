@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "proc/binary_cache.h"
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/log.h"
+#include "proc/open_mapped.h"
+
+namespace spanfold::proc {
+namespace {
+
+constexpr std::size_t kMaxVdsoBytes = 64UL * 1024;  // 8 KiB on x86-64 and arm64
+// One for each ABI of the host and each way the kernel patched it; more come only from processes that write into it.
+constexpr std::size_t kMaxVdsoImages = 16;
+
+// Half of the descriptors this process may have: the other half is for maps, programs, events and sockets.
+std::size_t file_budget() {
+  rlimit limit{};
+  constexpr std::size_t kDefault = 1024;
+  constexpr std::size_t kMost = 8192;
+  const bool known = ::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+  return std::min((known ? limit.rlim_cur : kDefault) / 2, kMost);
+}
+
+// The name to show. What is deleted has no link left, and the kernel says " (deleted)" behind its last name.
+std::string shown_name(const MapRange& range, nlink_t links) {
+  constexpr std::string_view kDeleted = " (deleted)";
+  std::string_view name = range.name;
+  if (links == 0 && name.ends_with(kDeleted)) name.remove_suffix(kDeleted.size());
+  return std::string(name);
+}
+
+}  // namespace
+
+BinaryCache::BinaryCache(Interner& interner) : interner_(interner), max_files_(file_budget()) {}
+
+std::shared_ptr<Binary> BinaryCache::of_file(int process_folder, const MapRange& range) {
+  const MapsId maps_id{range.device, range.inode};
+  const auto known = exact_.find(maps_id);
+  if (known != exact_.end()) {
+    if (known->second->source().unchanged()) return known->second;
+    exact_.erase(known);
+  }
+  if (files_.size() >= max_files_) {
+    drop_unused();
+    if (files_.size() >= max_files_) return nullptr;
+  }
+  auto file = open_mapped(process_folder, range);
+  if (!file) {
+    log::debug("cannot open {} as mapped: its frames stay without names", range.name);
+    return nullptr;
+  }
+  constexpr std::int64_t kSecondNs = 1'000'000'000;
+  const struct stat& status = file->status;
+  const FileId id{status.st_dev, status.st_ino, status.st_size,
+                  status.st_mtim.tv_sec * kSecondNs + status.st_mtim.tv_nsec};
+  std::shared_ptr<Binary>& binary = files_[id];
+  if (!binary) {
+    auto source = std::make_unique<FileSource>(std::move(file->fd), status);
+    binary = std::make_shared<Binary>(std::move(source), shown_name(range, status.st_nlink), "", interner_);
+  }
+  if (file->exact) exact_.emplace(maps_id, binary);
+  return binary;
+}
+
+std::shared_ptr<Binary> BinaryCache::of_vdso(int process_folder, const MapRange& range) {
+  const Fd memory(::openat(process_folder, "mem", O_RDONLY | O_CLOEXEC));
+  if (!memory || range.end - range.start > kMaxVdsoBytes) return nullptr;
+  std::string image(range.end - range.start, '\0');
+  const ssize_t got = ::pread(memory.get(), image.data(), image.size(), static_cast<off_t>(range.start));
+  if (got != static_cast<ssize_t>(image.size())) return nullptr;
+  for (const VdsoImage& known : vdsos_) {
+    if (known.bytes == image) return known.binary;
+  }
+  if (vdsos_.size() >= kMaxVdsoImages) return nullptr;
+  auto source = std::make_unique<MemorySource>(image);
+  const auto elf = ElfFile::read(*source);
+  const std::string id = htlhash_of_build_id(elf ? elf->build_ids().gnu : "");
+  auto binary = std::make_shared<Binary>(std::move(source), "[vdso]", id, interner_);
+  vdsos_.push_back({std::move(image), binary});
+  return binary;
+}
+
+void BinaryCache::drop_unused() {
+  // One reference in files_, and one in exact_ for those that are there.
+  std::erase_if(exact_, [](const auto& entry) { return entry.second.use_count() <= 2; });
+  std::erase_if(files_, [](const auto& entry) { return entry.second.use_count() <= 1; });
+}
+
+void BinaryCache::clear() {
+  exact_.clear();
+  files_.clear();
+  vdsos_.clear();
+}
+
+std::size_t BinaryCache::memory_bytes() const {
+  std::size_t bytes = 0;
+  for (const auto& [id, binary] : files_) bytes += binary->memory_bytes();
+  return bytes;
+}
+
+}  // namespace spanfold::proc

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// The binaries that are open, so that a file is read once however many processes map it.
+#pragma once
+
+#include <sys/types.h>
+
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "proc/binary.h"
+#include "proc/maps.h"
+
+namespace spanfold::proc {
+
+class BinaryCache {
+ public:
+  explicit BinaryCache(Interner& interner);
+
+  // The binary behind a range with a file, opened through an open folder /proc/PID where it is not known yet. Null
+  // where it cannot be opened, is not certainly the one that is mapped, or too many are open already.
+  [[nodiscard]] std::shared_ptr<Binary> of_file(int process_folder, const MapRange& range);
+  // The vDSO behind `range`, copied from the memory of the process; equal images are one binary. Null where that fails.
+  [[nodiscard]] std::shared_ptr<Binary> of_vdso(int process_folder, const MapRange& range);
+
+  // Closes what nobody but the cache holds.
+  void drop_unused();
+  void clear();
+  [[nodiscard]] std::size_t open_files() const { return files_.size(); }
+  [[nodiscard]] std::size_t memory_bytes() const;
+
+ private:
+  // A file as it was when it was opened. The descriptor stays open, so the inode is not given to another file; the
+  // times tell when it was written over in place.
+  struct FileId {
+    dev_t device = 0;
+    ino_t inode = 0;
+    off_t bytes = 0;
+    std::int64_t modified_ns = 0;
+    auto operator<=>(const FileId&) const = default;
+  };
+  struct MapsId {
+    dev_t device = 0;
+    std::uint64_t inode = 0;
+    auto operator<=>(const MapsId&) const = default;
+  };
+  struct VdsoImage {
+    std::string bytes;
+    std::shared_ptr<Binary> binary;
+  };
+
+  Interner& interner_;
+  std::size_t max_files_;
+  std::map<FileId, std::shared_ptr<Binary>> files_;
+  std::map<MapsId, std::shared_ptr<Binary>> exact_;  // those that device and inode of /proc/PID/maps identify
+  std::vector<VdsoImage> vdsos_;
+};
+
+}  // namespace spanfold::proc

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "proc/elf_file.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace spanfold::proc {
+namespace {
+
+struct Layout32 {
+  using Header = Elf32_Ehdr;
+  using Segment = Elf32_Phdr;
+  using Section = Elf32_Shdr;
+  using Symbol = Elf32_Sym;
+};
+struct Layout64 {
+  using Header = Elf64_Ehdr;
+  using Segment = Elf64_Phdr;
+  using Section = Elf64_Shdr;
+  using Symbol = Elf64_Sym;
+};
+
+constexpr std::size_t kMaxSegments = 512;  // linkers make about 15
+constexpr std::uint64_t kMaxNoteBytes = 64UL * 1024;
+constexpr std::size_t kMaxNoteSegments = 16;
+constexpr std::size_t kChunkBytes = 64UL * 1024;
+constexpr unsigned char kHostOrder = std::endian::native == std::endian::little ? ELFDATA2LSB : ELFDATA2MSB;
+
+// Reads `count` items of one type, chunk by chunk, until `take` was given all or the source ends.
+template <typename Item, typename Take>
+void each_item(const ByteSource& source, std::uint64_t offset, std::uint64_t count, Take take) {
+  constexpr std::uint64_t kAtOnce = kChunkBytes / sizeof(Item);
+  std::vector<Item> items(std::min(count, kAtOnce));
+  while (count > 0) {
+    const std::uint64_t want = std::min(count, kAtOnce);
+    const std::size_t got = source.read_some(offset, {reinterpret_cast<char*>(items.data()), want * sizeof(Item)});
+    const std::size_t whole = got / sizeof(Item);
+    for (std::size_t i = 0; i < whole; ++i) take(items[i]);
+    if (whole < want) return;
+    offset += got;
+    count -= want;
+  }
+}
+
+template <typename Section>
+Elf64_Shdr widen_section(const Section& section) {
+  return {section.sh_name, section.sh_type, section.sh_flags, section.sh_addr,      section.sh_offset,
+          section.sh_size, section.sh_link, section.sh_info,  section.sh_addralign, section.sh_entsize};
+}
+
+template <typename Symbol>
+Elf64_Sym widen_symbol(const Symbol& symbol) {
+  return {.st_name = symbol.st_name,
+          .st_info = symbol.st_info,
+          .st_other = symbol.st_other,
+          .st_shndx = symbol.st_shndx,
+          .st_value = symbol.st_value,
+          .st_size = symbol.st_size};
+}
+
+}  // namespace
+
+std::optional<ElfFile> ElfFile::read(const ByteSource& source) {
+  unsigned char ident[EI_NIDENT] = {};
+  if (!source.read_struct(0, ident)) return {};
+  if (std::memcmp(ident, ELFMAG, SELFMAG) != 0 || ident[EI_DATA] != kHostOrder) return {};
+  ElfFile file(source);
+  file.wide_ = ident[EI_CLASS] == ELFCLASS64;
+  if (!file.wide_ && ident[EI_CLASS] != ELFCLASS32) return {};
+  const bool good = file.wide_ ? file.read_headers<Layout64>() : file.read_headers<Layout32>();
+  if (!good) return {};
+  return file;
+}
+
+template <typename Layout>
+bool ElfFile::read_headers() {
+  typename Layout::Header header;
+  if (!source_->read_struct(0, header)) return false;
+  if (header.e_type != ET_EXEC && header.e_type != ET_DYN) return false;
+  if (header.e_phentsize != sizeof(typename Layout::Segment) || header.e_phnum > kMaxSegments) return false;
+  std::size_t notes = 0;
+  each_item<typename Layout::Segment>(*source_, header.e_phoff, header.e_phnum, [&](const auto& segment) {
+    if (segment.p_type == PT_NOTE && notes++ < kMaxNoteSegments) {
+      read_notes(segment.p_offset, segment.p_filesz, segment.p_align);
+    }
+    if (segment.p_type != PT_LOAD || (segment.p_flags & PF_X) == 0) return;
+    const CodeSegment code{segment.p_vaddr, segment.p_memsz, segment.p_offset, segment.p_filesz};
+    const bool wraps = code.virtual_address + code.memory_bytes < code.virtual_address ||
+                       code.file_offset + code.file_bytes < code.file_offset;
+    if (!wraps && code.file_bytes <= code.memory_bytes) code_.push_back(code);
+  });
+  if (header.e_shentsize == sizeof(typename Layout::Section) && header.e_shoff != 0) {
+    section_table_offset_ = header.e_shoff;
+    section_count_ = header.e_shnum;
+  }
+  return true;
+}
+
+void ElfFile::read_notes(std::uint64_t offset, std::uint64_t bytes, std::uint64_t alignment) {
+  std::string notes(std::min(bytes, kMaxNoteBytes), '\0');
+  notes.resize(source_->read_some(offset, notes));
+  collect_notes(notes, alignment, ids_);
+}
+
+const CodeSegment* ElfFile::segment_at(std::uint64_t file_offset) const {
+  const CodeSegment* found = nullptr;
+  for (const CodeSegment& segment : code_) {
+    if (file_offset < segment.file_offset || file_offset - segment.file_offset >= segment.file_bytes) continue;
+    const bool agrees = found == nullptr ||
+                        found->virtual_address - found->file_offset == segment.virtual_address - segment.file_offset;
+    if (!agrees) return nullptr;
+    if (found == nullptr) found = &segment;
+  }
+  return found;
+}
+
+std::vector<Elf64_Shdr> ElfFile::sections() const {
+  std::vector<Elf64_Shdr> sections;
+  const auto take = [&](const auto& section) { sections.push_back(widen_section(section)); };
+  if (wide_) {
+    each_item<Elf64_Shdr>(*source_, section_table_offset_, section_count_, take);
+  } else {
+    each_item<Elf32_Shdr>(*source_, section_table_offset_, section_count_, take);
+  }
+  return sections;
+}
+
+void ElfFile::each_symbol(const Elf64_Shdr& table, const std::function<void(const Elf64_Sym&)>& take) const {
+  const std::uint64_t entry_bytes = wide_ ? sizeof(Elf64_Sym) : sizeof(Elf32_Sym);
+  if (table.sh_entsize != entry_bytes) return;
+  const std::uint64_t count = std::min(table.sh_size / entry_bytes, kMaxSymbols);
+  const auto give = [&](const auto& symbol) { take(widen_symbol(symbol)); };
+  if (wide_) {
+    each_item<Elf64_Sym>(*source_, table.sh_offset, count, give);
+  } else {
+    each_item<Elf32_Sym>(*source_, table.sh_offset, count, give);
+  }
+}
+
+}  // namespace spanfold::proc

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "proc/identity.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <charconv>
+#include <string>
+
+#include "base/file.h"
+#include "proc/procfs.h"
+
+namespace spanfold::proc {
+namespace {
+
+constexpr std::uint64_t kSecondNs = 1'000'000'000;
+
+// Start times in /proc are shifted by the reader's time namespace, those of the kernel side are not. Lines of
+// /proc/self/timens_offsets (time_namespaces(7)): "boottime <seconds> <nanoseconds>".
+std::int64_t boot_clock_shift_ns() {
+  const auto text = read_file("/proc/self/timens_offsets", 4096);
+  if (!text) return 0;  // before 5.6 there are no time namespaces
+  const std::size_t at = text->find("boottime");
+  if (at == std::string::npos) return 0;
+  std::int64_t seconds = 0;
+  std::int64_t nanoseconds = 0;
+  const char* next = text->data() + at + std::string_view("boottime").size();
+  const char* const end = text->data() + text->size();
+  for (std::int64_t* value : {&seconds, &nanoseconds}) {
+    while (next != end && *next == ' ') ++next;
+    next = std::from_chars(next, end, *value).ptr;
+  }
+  return seconds * static_cast<std::int64_t>(kSecondNs) + nanoseconds;
+}
+
+}  // namespace
+
+std::optional<ProcessStat> parse_stat(std::string_view text) {
+  const std::size_t name_end = text.rfind(')');
+  if (name_end == std::string_view::npos) return {};
+  text.remove_prefix(name_end + 1);
+  constexpr int kFirstField = 3;
+  std::array<std::uint64_t, 29> fields{};
+  for (int field = kFirstField; field < static_cast<int>(fields.size()); ++field) {
+    if (text.empty() || text.front() != ' ') return {};
+    text.remove_prefix(1);
+    const std::string_view word = text.substr(0, text.find_first_of(" \n"));
+    text.remove_prefix(word.size());
+    if (field < 22) continue;  // some before are negative or letters
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), fields[field]);
+    if (field != 24 && (error != std::errc{} || end != word.data() + word.size())) return {};
+  }
+  return ProcessStat{fields[22], {fields[26], fields[27], fields[28]}};
+}
+
+std::optional<ProcessStat> read_stat(int process_folder) {
+  const auto text = read_at(process_folder, "stat", 4096);
+  return text ? parse_stat(*text) : std::nullopt;
+}
+
+bool is_same_process(const ProcessStat& stat, const ProcessKey& key) {
+  static const std::uint64_t tick_ns = kSecondNs / static_cast<std::uint64_t>(::sysconf(_SC_CLK_TCK));
+  static const std::int64_t shift_ns = boot_clock_shift_ns();
+  return stat.start_ticks == (key.start_boottime_ns + static_cast<std::uint64_t>(shift_ns)) / tick_ns;
+}
+
+bool is_same_image(const ProcessStat& stat, const ProcessKey& key, const ImageTag& image) {
+  return is_same_process(stat, key) && image != ImageTag{} && stat.image == image;
+}
+
+}  // namespace spanfold::proc

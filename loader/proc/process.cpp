@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "proc/process.h"
+
+#include <algorithm>
+
+#include "base/clock.h"
+#include "proc/attributes.h"
+#include "proc/identity.h"
+#include "proc/procfs.h"
+
+namespace spanfold::proc {
+namespace {
+
+constexpr std::uint64_t kMillisecondNs = 1'000'000;
+constexpr std::uint64_t kFirstPauseNs = 100 * kMillisecondNs;
+constexpr std::uint64_t kLongestPauseNs = 10'000 * kMillisecondNs;
+// A library may be closed and another one mapped at its place: known mappings are believed this long, and longer where
+// reading them is dear.
+constexpr std::uint64_t kBelieveNs = 10'000 * kMillisecondNs;
+constexpr std::uint64_t kBelieveTimesCost = 1000;
+constexpr std::uint64_t kRetryNs = 1000 * kMillisecondNs;
+constexpr std::size_t kMaxMapsBytes = 256UL << 20;  // 65,530 mappings of files with the longest names
+
+}  // namespace
+
+bool Process::prepare(const ImageTag& image, BinaryCache& binaries, Interner& interner) {
+  used = true;
+  const std::uint64_t now_ns = boot_clock_ns();
+  if (known_ && image_ == image) {
+    const std::uint64_t believe_ns = std::max(kBelieveNs, kBelieveTimesCost * read_cost_ns_);
+    // What was right stays, also where the process has gone since.
+    if (now_ns - read_ns_ >= believe_ns) read(image, binaries, interner);
+    return true;
+  }
+  if (failed_image_ == image && now_ns - read_ns_ < kRetryNs && read_ns_ != 0) return false;
+  return read(image, binaries, interner);
+}
+
+bool Process::look_again(const ImageTag& image, BinaryCache& binaries, Interner& interner) {
+  const std::uint64_t now_ns = boot_clock_ns();
+  if (!known_ || now_ns < look_again_after_ns_) return false;
+  const std::uint64_t pause_ns = now_ns - read_ns_;
+  if (pause_ns < kFirstPauseNs) return false;
+  look_again_after_ns_ = now_ns + std::clamp(2 * pause_ns, kFirstPauseNs, kLongestPauseNs);
+  return read(image, binaries, interner);
+}
+
+// The order makes a concurrent exec harmless. An open maps file stays with the address space it was opened on; the
+// sample proves that `image` was in force before that; so if it still is at the end, everything between is of it.
+bool Process::read(const ImageTag& image, BinaryCache& binaries, Interner& interner) {
+  const std::uint64_t begin_ns = boot_clock_ns();
+  read_ns_ = begin_ns;
+  failed_image_ = image;
+  const Fd folder = open_process_folder(key_.pid);
+  if (!folder) return false;
+  MapsParser parser;
+  if (!read_pieces_at(folder.get(), "maps", kMaxMapsBytes, [&](std::string_view piece) { parser.feed(piece); })) {
+    return false;
+  }
+  std::vector<Region> regions;
+  for (const MapRange& range : parser.finish()) regions.push_back(region_of(range, folder.get(), binaries, interner));
+  const bool first = !known_ || image_ != image;
+  ProcessAttributes attributes = first ? read_attributes(folder.get()) : attributes_;
+  const auto stat = read_stat(folder.get());
+  if (!stat || !is_same_image(*stat, key_, image)) return false;
+  regions_ = std::move(regions);
+  attributes_ = std::move(attributes);
+  image_ = image;
+  known_ = true;
+  read_cost_ns_ = boot_clock_ns() - begin_ns;
+  return true;
+}
+
+Process::Region Process::region_of(const MapRange& range, int folder, BinaryCache& binaries, Interner& interner) const {
+  Region region{.start = range.start,
+                .end = range.end,
+                .file_offset = range.file_offset,
+                .device = range.device,
+                .inode = range.inode};
+  if (range.is_vdso()) region.binary = binaries.of_vdso(folder, range);
+  if (!range.has_file()) return region;
+  const Region* before = region_at(range.start);
+  const bool same = before != nullptr && before->binary && before->start == range.start && before->end == range.end &&
+                    before->file_offset == range.file_offset && before->device == range.device &&
+                    before->inode == range.inode;
+  region.binary = same ? before->binary : binaries.of_file(folder, range);
+  if (!region.binary) {
+    region.offsets_only = interner.mapping({.memory_start = range.file_offset,
+                                            .memory_limit = range.file_offset + (range.end - range.start),
+                                            .file_offset = range.file_offset,
+                                            .filename = range.name});
+  }
+  return region;
+}
+
+const Process::Region* Process::region_at(std::uint64_t address) const {
+  const auto next = std::upper_bound(regions_.begin(), regions_.end(), address,
+                                     [](std::uint64_t value, const Region& region) { return value < region.start; });
+  if (next == regions_.begin() || address >= (next - 1)->end) return nullptr;
+  return &*(next - 1);
+}
+
+}  // namespace spanfold::proc

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// One process: its executable mappings and attributes, as far as /proc confirms that it is the one that was sampled.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/process.h"
+#include "proc/binary.h"
+#include "proc/binary_cache.h"
+#include "proc/interner.h"
+#include "proc/maps.h"
+#include "proc/symbolizer.h"
+
+namespace spanfold::proc {
+
+class Process {
+ public:
+  explicit Process(const ProcessKey& key) : key_(key) {}
+
+  // Makes the mappings those of `image`, reading /proc where that was not done yet, is too long ago, or failed for
+  // another image. False where the process is gone or runs something else: then nothing is known of its addresses.
+  bool prepare(const ImageTag& image, BinaryCache& binaries, Interner& interner);
+  // Call where an address lies in no mapping: reads them again, at most every 100 ms, and more and more rarely while
+  // that does not help. True where they were read.
+  bool look_again(const ImageTag& image, BinaryCache& binaries, Interner& interner);
+
+  struct Region {
+    std::uint64_t start = 0;
+    std::uint64_t end = 0;
+    std::uint64_t file_offset = 0;
+    dev_t device = 0;
+    std::uint64_t inode = 0;
+    std::shared_ptr<Binary> binary;         // null: no file, or one that could not be opened
+    const Mapping* offsets_only = nullptr;  // stands in for a file that could not be opened
+  };
+  // The executable mapping that holds `address`; null where there is none.
+  [[nodiscard]] const Region* region_at(std::uint64_t address) const;
+
+  [[nodiscard]] const ProcessKey& key() const { return key_; }
+  [[nodiscard]] const ProcessAttributes& attributes() const { return attributes_; }
+
+  // For forget_gone().
+  bool used = true;        // since it was called last
+  bool seen_gone = false;  // when it was called last
+
+ private:
+  bool read(const ImageTag& image, BinaryCache& binaries, Interner& interner);
+  Region region_of(const MapRange& range, int folder, BinaryCache& binaries, Interner& interner) const;
+
+  ProcessKey key_;
+  ImageTag image_;         // what the mappings belong to
+  ImageTag failed_image_;  // what was not there when it was looked for last
+  bool known_ = false;     // regions_ and attributes_ were confirmed
+  std::uint64_t read_ns_ = 0;
+  std::uint64_t read_cost_ns_ = 0;
+  std::uint64_t look_again_after_ns_ = 0;
+  std::vector<Region> regions_;  // by start
+  ProcessAttributes attributes_;
+};
+
+}  // namespace spanfold::proc

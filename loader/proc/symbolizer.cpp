@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "proc/symbolizer.h"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <unordered_map>
+
+#include "proc/binary_cache.h"
+#include "proc/identity.h"
+#include "proc/interner.h"
+#include "proc/kernel.h"
+#include "proc/process.h"
+#include "proc/procfs.h"
+
+namespace spanfold::proc {
+namespace {
+
+struct KeyHash {
+  std::size_t operator()(const ProcessKey& key) const {
+    constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15;
+    return (key.start_boottime_ns ^ std::uint64_t{key.pid} << 32 ^ key.exec_id) * kOdd;
+  }
+};
+
+// The address to look up: the instruction that runs or calls.
+std::uint64_t looked_up(std::uint64_t address, bool exact) { return exact || address == 0 ? address : address - 1; }
+
+}  // namespace
+
+class Symbolizer::Impl {
+ public:
+  explicit Impl(Options options) : options_(options), binaries_(interner_), kernel_(interner_, options.local_symbols) {}
+
+  // True where the stack came out of user space by a system call.
+  bool resolve_kernel(std::span<const std::uint64_t> stack, std::vector<Frame>& frames);
+  void resolve_user(const ProcessKey& key, const ImageTag& image, std::span<const std::uint64_t> stack,
+                    bool first_exact, std::vector<Frame>& frames);
+  const ProcessAttributes& attributes(const ProcessKey& key) const;
+  void forget_gone();
+  void forget_all();
+  Usage usage() const;
+
+ private:
+  Frame user_frame(Process& process, const ImageTag& image, std::uint64_t address);
+  // The trampoline that a signal handler returns to was entered by no call: its return address is its first byte.
+  bool correct_trampoline(const Process& process, std::uint64_t return_address, Frame& frame) const;
+  bool is_gone(const Process& process);
+
+  Options options_;
+  Interner interner_;
+  BinaryCache binaries_;
+  Kernel kernel_;
+  std::unordered_map<ProcessKey, Process, KeyHash> processes_;
+  std::size_t stat_budget_ = 0;  // how many idle processes this forget_gone() may still look at closely
+  ProcessAttributes no_attributes_;
+};
+
+bool Symbolizer::Impl::resolve_kernel(std::span<const std::uint64_t> stack, std::vector<Frame>& frames) {
+  constexpr std::size_t kEntryFrames = 4;  // entry code is among the outermost few
+  bool exact = true;
+  bool syscall = false;
+  for (std::size_t i = 0; i < stack.size(); ++i) {
+    const auto [frame, symbol] = kernel_.frame_at(looked_up(stack[i], exact));
+    frames.push_back(frame);
+    exact = Kernel::is_interrupt_entry(symbol);
+    if (i + kEntryFrames >= stack.size()) syscall = syscall || Kernel::is_syscall_entry(symbol);
+  }
+  return syscall;
+}
+
+Frame Symbolizer::Impl::user_frame(Process& process, const ImageTag& image, std::uint64_t address) {
+  const Process::Region* region = process.region_at(address);
+  if (region == nullptr && process.look_again(image, binaries_, interner_)) region = process.region_at(address);
+  if (region == nullptr) return {.address = address};
+  const std::uint64_t file_offset = address - region->start + region->file_offset;
+  if (region->binary) return region->binary->frame_at(file_offset, options_.local_symbols);
+  if (region->offsets_only != nullptr) return {.mapping = region->offsets_only, .address = file_offset};
+  return {.address = address};
+}
+
+bool Symbolizer::Impl::correct_trampoline(const Process& process, std::uint64_t return_address, Frame& frame) const {
+  constexpr std::array<std::string_view, 4> kTrampolines = {"__restore_rt", "__restore", "__kernel_rt_sigreturn",
+                                                            "__kernel_sigreturn"};
+  const Process::Region* region = process.region_at(return_address);
+  if (region == nullptr || !region->binary) return false;
+  const std::uint64_t file_offset = return_address - region->start + region->file_offset;
+  const std::string* name = region->binary->function_beginning_at(file_offset);
+  if (name == nullptr || std::find(kTrampolines.begin(), kTrampolines.end(), *name) == kTrampolines.end()) return false;
+  frame = region->binary->frame_at(file_offset, true);
+  return true;
+}
+
+void Symbolizer::Impl::resolve_user(const ProcessKey& key, const ImageTag& image, std::span<const std::uint64_t> stack,
+                                    bool first_exact, std::vector<Frame>& frames) {
+  if (stack.empty()) return;
+  Process& process = processes_.try_emplace(key, key).first->second;
+  const bool believed = process.prepare(image, binaries_, interner_);
+  for (std::size_t i = 0; i < stack.size(); ++i) {
+    const std::uint64_t address = looked_up(stack[i], i == 0 && first_exact);
+    Frame frame{.address = address};
+    if (believed) frame = user_frame(process, image, address);
+    if (believed && options_.local_symbols && frame.function == nullptr && address != stack[i]) {
+      correct_trampoline(process, stack[i], frame);
+    }
+    frames.push_back(frame);
+  }
+}
+
+const ProcessAttributes& Symbolizer::Impl::attributes(const ProcessKey& key) const {
+  const auto place = processes_.find(key);
+  return place == processes_.end() ? no_attributes_ : place->second.attributes();
+}
+
+bool Symbolizer::Impl::is_gone(const Process& process) {
+  const auto pid = static_cast<pid_t>(process.key().pid);
+  if (::kill(pid, 0) != 0 && errno == ESRCH) return true;
+  if (process.used || stat_budget_ == 0) return false;
+  // Somebody has this pid. Only who was idle can be somebody else unnoticed.
+  --stat_budget_;
+  const Fd folder = open_process_folder(process.key().pid);
+  const auto stat = folder ? read_stat(folder.get()) : std::nullopt;
+  return !stat || !is_same_process(*stat, process.key());
+}
+
+void Symbolizer::Impl::forget_gone() {
+  constexpr std::size_t kStatBudget = 256;  // 20 µs each
+  stat_budget_ = kStatBudget;
+  // The latest of each pid: others with that pid are gone, or were something else before an exec.
+  std::unordered_map<std::uint32_t, ProcessKey> latest;
+  for (const auto& [key, process] : processes_) {
+    ProcessKey& known = latest[key.pid];
+    known = std::max(known, key);
+  }
+  // Dropped when seen gone twice: stacks of its last moments are still on their way at the first time.
+  for (auto place = processes_.begin(); place != processes_.end();) {
+    Process& process = place->second;
+    const bool gone = latest[process.key().pid] != process.key() || is_gone(process);
+    const bool drop = gone && process.seen_gone && !process.used;
+    process.seen_gone = gone;
+    process.used = false;
+    place = drop ? processes_.erase(place) : std::next(place);
+  }
+  binaries_.drop_unused();
+}
+
+void Symbolizer::Impl::forget_all() {
+  processes_.clear();
+  binaries_.clear();
+  kernel_.clear();
+  interner_.clear();
+}
+
+Usage Symbolizer::Impl::usage() const {
+  return {.processes = processes_.size(),
+          .files = binaries_.open_files(),
+          .names_bytes = interner_.memory_bytes(),
+          .tables_bytes = binaries_.memory_bytes() + kernel_.memory_bytes()};
+}
+
+Symbolizer::Symbolizer(Options options) : impl_(std::make_unique<Impl>(options)) {}
+Symbolizer::~Symbolizer() = default;
+
+void Symbolizer::resolve(const ProcessKey& key, const ImageTag& image, std::span<const std::uint64_t> kernel,
+                         std::span<const std::uint64_t> user, std::vector<Frame>& frames) {
+  const bool syscall = impl_->resolve_kernel(kernel, frames);
+  impl_->resolve_user(key, image, user, !syscall, frames);
+}
+
+const ProcessAttributes& Symbolizer::attributes(const ProcessKey& key) { return impl_->attributes(key); }
+void Symbolizer::forget_gone() { impl_->forget_gone(); }
+void Symbolizer::forget_all() { impl_->forget_all(); }
+Usage Symbolizer::usage() const { return impl_->usage(); }
+
+}  // namespace spanfold::proc
