@@ -92,19 +92,19 @@ std::uint32_t Dictionary::attribute(std::string_view key, const AttributeValue& 
   const std::uint32_t name = string(key);
   const auto* text = std::get_if<std::string>(&value);
   Hasher hash = hasher().word(name).word(value.index());
-  const Hash128 content =
-      text != nullptr ? hash.bytes(*text).result() : hash.word(static_cast<std::uint64_t>(std::get<std::int64_t>(value))).result();
-  return row(attributes_, otlp::dictionary::kAttribute, content,
-             [&](protozero::pbf_writer& rows, otlp::Field field) {
-               protozero::pbf_writer attribute(rows, field);
-               attribute.add_uint32(otlp::attribute::kKey, name);
-               protozero::pbf_writer any(attribute, otlp::attribute::kValue);
-               if (text != nullptr) {
-                 any.add_string(otlp::any_value::kString, to_valid_utf8(*text));
-               } else {
-                 any.add_int64(otlp::any_value::kInt, std::get<std::int64_t>(value));
-               }
-             });
+  const Hash128 content = text != nullptr
+                              ? hash.bytes(*text).result()
+                              : hash.word(static_cast<std::uint64_t>(std::get<std::int64_t>(value))).result();
+  return row(attributes_, otlp::dictionary::kAttribute, content, [&](protozero::pbf_writer& rows, otlp::Field field) {
+    protozero::pbf_writer attribute(rows, field);
+    attribute.add_uint32(otlp::attribute::kKey, name);
+    protozero::pbf_writer any(attribute, otlp::attribute::kValue);
+    if (text != nullptr) {
+      any.add_string(otlp::any_value::kString, to_valid_utf8(*text));
+    } else {
+      any.add_int64(otlp::any_value::kInt, std::get<std::int64_t>(value));
+    }
+  });
 }
 
 std::uint32_t Dictionary::function(std::string_view name) {

@@ -23,7 +23,8 @@ struct Row {
 std::strong_ordering order(const Frame& left, const Frame& right) {
   const auto content = [](const auto* left_content, const auto* right_content) {
     if (left_content == right_content) return std::strong_ordering::equal;
-    if (left_content == nullptr || right_content == nullptr) return (left_content != nullptr) <=> (right_content != nullptr);
+    if (left_content == nullptr || right_content == nullptr)
+      return (left_content != nullptr) <=> (right_content != nullptr);
     return *left_content <=> *right_content;
   };
   if (const auto by = left.address <=> right.address; by != 0) return by;

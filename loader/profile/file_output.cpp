@@ -28,7 +28,8 @@ std::string folder_of(const std::string& path) {
 // What a killed run left at `part` is kept as `kept`; what is not ours, or still being written, stops us.
 Status clear_leftover(const std::string& part, const std::string& kept) {
   struct stat found {};
-  if (::lstat(part.c_str(), &found) != 0) return errno == ENOENT ? ok() : Status(output_error(fmt::format("look at {}", part)));
+  if (::lstat(part.c_str(), &found) != 0)
+    return errno == ENOENT ? ok() : Status(output_error(fmt::format("look at {}", part)));
   if (!S_ISREG(found.st_mode) || found.st_uid != ::geteuid()) {
     return Error{.what = fmt::format("{} is in the way", part), .hint = "remove it or name another -o"};
   }

@@ -16,9 +16,7 @@ std::uint64_t sum_dropped(const Accounting& accounting) {
 
 }  // namespace
 
-bool Accounting::adds_up() const {
-  return ticks == in_span + background + idle + filtered + sum_dropped(*this);
-}
+bool Accounting::adds_up() const { return ticks == in_span + background + idle + filtered + sum_dropped(*this); }
 
 Accounting& Accounting::operator+=(const Accounting& other) {
   ticks += other.ticks;

@@ -52,7 +52,7 @@ struct Window {
   std::uint64_t start_unix_nano = 0;
   std::uint64_t duration_ns = 0;
   std::uint32_t frequency_hz = 0;
-  Accounting accounting;  // difference since the previous window that was written
+  Accounting accounting;                   // difference since the previous window that was written
   std::array<std::uint8_t, 16> id_seed{};  // random; profile ids are derived from it
   std::vector<ProcessSamples> processes;
 };

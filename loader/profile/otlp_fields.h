@@ -101,10 +101,10 @@ namespace function {
 inline constexpr Field kName = 1;  // v, string index
 }
 
-namespace attribute {                // KeyValueAndUnit
-inline constexpr Field kKey = 1;     // v, string index
-inline constexpr Field kValue = 2;   // l, AnyValue
-inline constexpr Field kUnit = 3;    // v, string index
+namespace attribute {               // KeyValueAndUnit
+inline constexpr Field kKey = 1;    // v, string index
+inline constexpr Field kValue = 2;  // l, AnyValue
+inline constexpr Field kUnit = 3;   // v, string index
 }  // namespace attribute
 
 namespace key_value {

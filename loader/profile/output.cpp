@@ -100,7 +100,8 @@ std::unique_ptr<Output> make_stream_output(Fd fd, const OutputOptions& options) 
 
 Result<std::unique_ptr<Output>> open_output(OutputOptions options) {
   if (options.path.empty()) {
-    return Error{.what = "the output has no name", .hint = "name a file, a folder or - with -o", .failure = Failure::kUsage};
+    return Error{
+        .what = "the output has no name", .hint = "name a file, a folder or - with -o", .failure = Failure::kUsage};
   }
   if (options.path == "-" || options.path == "/dev/stdout") return open_stdout(options);
   if (options.path.back() == '/') return open_folder_output(options);

@@ -64,7 +64,8 @@ std::int64_t write_quietly(int fd, std::string_view data) {
 }
 
 Status PendingStream::push(std::string_view data) {
-  if (lost_) return Error{.what = fmt::format("write {}: an earlier failure lost data", name_), .hint = hint_for(ENOSPC)};
+  if (lost_)
+    return Error{.what = fmt::format("write {}: an earlier failure lost data", name_), .hint = hint_for(ENOSPC)};
   pending_ += data;
   std::size_t done = 0;
   Status status = ok();

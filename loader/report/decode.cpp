@@ -119,9 +119,7 @@ class Decoder {
         case otlp::profile::kAttributeIndices:
           for_each_varint(field, [&](std::uint64_t index) { read_accounting(tables_.attribute(index)); });
           break;
-        default:
-          has_samples |= field.tag() == otlp::profile::kSamples;
-          field.skip();
+        default: has_samples |= field.tag() == otlp::profile::kSamples; field.skip();
       }
     }
     into_.add_window(start, duration);
@@ -180,7 +178,8 @@ class Decoder {
         case otlp::sample::kLinkIndex: link = read_varint(field); break;
         case otlp::sample::kValues:
           for_each_varint(field, [&](std::uint64_t value) {
-            if (__builtin_add_overflow(sum, value, &sum) || static_cast<std::int64_t>(sum) < 0 || static_cast<std::int64_t>(value) < 0) {
+            if (__builtin_add_overflow(sum, value, &sum) || static_cast<std::int64_t>(sum) < 0 ||
+                static_cast<std::int64_t>(value) < 0) {
               throw Malformed("a sample has a value that is negative or too large");
             }
             ++values;
@@ -233,12 +232,18 @@ class Decoder {
       return;
     }
     profile::Accounting accounting;
-    if (attribute.key == profile::kTicksKey) accounting.ticks = value;
-    else if (attribute.key == profile::kInSpanKey) accounting.in_span = value;
-    else if (attribute.key == profile::kBackgroundKey) accounting.background = value;
-    else if (attribute.key == profile::kIdleKey) accounting.idle = value;
-    else if (attribute.key == profile::kFilteredKey) accounting.filtered = value;
-    else if (attribute.key == profile::kMissedKey) accounting.missed = value;
+    if (attribute.key == profile::kTicksKey)
+      accounting.ticks = value;
+    else if (attribute.key == profile::kInSpanKey)
+      accounting.in_span = value;
+    else if (attribute.key == profile::kBackgroundKey)
+      accounting.background = value;
+    else if (attribute.key == profile::kIdleKey)
+      accounting.idle = value;
+    else if (attribute.key == profile::kFilteredKey)
+      accounting.filtered = value;
+    else if (attribute.key == profile::kMissedKey)
+      accounting.missed = value;
     else if (attribute.key.starts_with(profile::kDroppedPrefix)) {
       accounting.dropped[std::string(attribute.key.substr(profile::kDroppedPrefix.size()))] = value;
     } else {

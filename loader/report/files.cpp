@@ -53,7 +53,8 @@ Status read_folder(const std::string& path, Recording& into) {
   }
   if (code) return Error{.what = fmt::format("list {}", path), .code = code.value(), .hint = {}};
   if (files.empty()) {
-    return Error{.what = fmt::format("{} holds no profiles", path), .hint = "expected files that end in .otlp, .pb or .binpb"};
+    return Error{.what = fmt::format("{} holds no profiles", path),
+                 .hint = "expected files that end in .otlp, .pb or .binpb"};
   }
   std::sort(files.begin(), files.end());
   for (const std::string& file : files) {
@@ -70,7 +71,8 @@ Status read_paths(const std::vector<std::string>& paths, Recording& into) {
     const bool folder = std::filesystem::is_directory(path, ignored);
     if (Status read = folder ? read_folder(path, into) : read_one(path, into); !read) return read;
   }
-  for (const std::string& type : into.skipped_types) log::warning("left out profiles of \"{}\": not CPU or waiting time", type);
+  for (const std::string& type : into.skipped_types)
+    log::warning("left out profiles of \"{}\": not CPU or waiting time", type);
   return ok();
 }
 

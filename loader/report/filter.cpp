@@ -51,7 +51,8 @@ Filter::Filter(const Recording& recording, const Query& query) {
     });
     for (std::uint32_t stack = 0; stack < recording.stack_count(); ++stack) {
       const auto in_stack = recording.stack(stack);
-      stacks_.push_back(std::any_of(in_stack.begin(), in_stack.end(), [&](std::uint32_t frame) { return frames[frame]; }));
+      stacks_.push_back(
+          std::any_of(in_stack.begin(), in_stack.end(), [&](std::uint32_t frame) { return frames[frame]; }));
     }
   }
 }

@@ -158,7 +158,9 @@ class Grouper {
   }
 
   void sort_stacks(Row& row) const {
-    const auto by_names = [this](std::uint32_t left, std::uint32_t right) { return frame_names_[left] < frame_names_[right]; };
+    const auto by_names = [this](std::uint32_t left, std::uint32_t right) {
+      return frame_names_[left] < frame_names_[right];
+    };
     std::sort(row.stacks.begin(), row.stacks.end(), [&](const StackCost& left, const StackCost& right) {
       if (left.cost != right.cost) return costlier(left.cost, right.cost);
       if (left.stack == right.stack) return left.kind < right.kind;
@@ -173,7 +175,8 @@ class Grouper {
     const auto& names = recording_.frames();
     std::vector<std::uint32_t> order(names.size());
     for (std::uint32_t frame = 0; frame < order.size(); ++frame) order[frame] = frame;
-    std::sort(order.begin(), order.end(), [&](std::uint32_t left, std::uint32_t right) { return names[left] < names[right]; });
+    std::sort(order.begin(), order.end(),
+              [&](std::uint32_t left, std::uint32_t right) { return names[left] < names[right]; });
     frame_names_.resize(order.size());
     for (std::uint32_t place = 0; place < order.size(); ++place) frame_names_[order[place]] = place;
   }

@@ -31,8 +31,8 @@ struct Row {
   // Where all samples of the row agree.
   std::optional<std::int64_t> pid;
   std::optional<std::string> service, executable;
-  Costs cost{};                 // by function: self
-  std::optional<Costs> total;   // by function only: of stacks that hold it, recursion counted once
+  Costs cost{};                   // by function: self
+  std::optional<Costs> total;     // by function only: of stacks that hold it, recursion counted once
   std::vector<StackCost> stacks;  // most costly first
 };
 

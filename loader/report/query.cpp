@@ -17,9 +17,9 @@ constexpr std::size_t kAllRows = std::numeric_limits<std::size_t>::max();
 template <typename Value>
 using Choice = std::pair<std::string_view, Value>;
 
-constexpr std::array kBys = {
-    Choice<By>{"span", By::kSpan},       Choice<By>{"trace", By::kTrace},       Choice<By>{"service", By::kService},
-    Choice<By>{"process", By::kProcess}, Choice<By>{"function", By::kFunction}, Choice<By>{"stack", By::kStack}};
+constexpr std::array kBys = {Choice<By>{"span", By::kSpan},         Choice<By>{"trace", By::kTrace},
+                             Choice<By>{"service", By::kService},   Choice<By>{"process", By::kProcess},
+                             Choice<By>{"function", By::kFunction}, Choice<By>{"stack", By::kStack}};
 constexpr std::array kFormats = {Choice<Format>{"text", Format::kText}, Choice<Format>{"json", Format::kJson},
                                  Choice<Format>{"folded", Format::kFolded}};
 

@@ -89,7 +89,7 @@ class Recording {
   };
   [[nodiscard]] profile::Hasher hasher() const { return profile::Hasher(seed_); }
 
-  profile::Hash128 seed_;  // random: names in files are anybody's
+  profile::Hash128 seed_;                                                 // random: names in files are anybody's
   profile::RowTable frame_rows_, stack_rows_, span_rows_, process_rows_;  // row = number + 1
   std::vector<std::string> frames_;
   std::vector<std::uint32_t> stack_frames_;

@@ -12,10 +12,10 @@
 namespace spanfold::report {
 namespace {
 
-constexpr std::size_t kFunctionsOfOne = 20;   // where there is one row only
-constexpr std::size_t kFunctionsOfMany = 3;   // below each of several
-constexpr std::size_t kNameWidth = 48;        // columns for a service or process name in a heading
-constexpr std::size_t kTraceDigits = 16;      // enough to find it again
+constexpr std::size_t kFunctionsOfOne = 20;  // where there is one row only
+constexpr std::size_t kFunctionsOfMany = 3;  // below each of several
+constexpr std::size_t kNameWidth = 48;       // columns for a service or process name in a heading
+constexpr std::size_t kTraceDigits = 16;     // enough to find it again
 
 constexpr std::string_view kBold = "\x1b[1m";
 constexpr std::string_view kDim = "\x1b[2m";
@@ -92,7 +92,8 @@ class TextReport {
     switch (by) {
       case By::kSpan:
         if (!row.span_id) return std::string(kNoSpanKey) + suffix;
-        return fmt::format("span {}  trace {}…{}", hex(*row.span_id), hex(*row.trace_id).substr(0, kTraceDigits), suffix);
+        return fmt::format("span {}  trace {}…{}", hex(*row.span_id), hex(*row.trace_id).substr(0, kTraceDigits),
+                           suffix);
       case By::kTrace: return (row.trace_id ? "trace " : "") + row.key + suffix;
       case By::kService: return "service " + printable(row.key);
       case By::kProcess: return "process " + (process.empty() ? printable(row.key) : process);
@@ -145,8 +146,8 @@ class TextReport {
     line(fmt::format("{:>7} {:>7}  {:>7} {:>7}  {}", "self", "", "total", "", "function"), kBold);
     for (const Row& row : answer_.rows) {
       const Costs total = row.total.value_or(row.cost);
-      line(fmt::format("{:>7} {:5.1f} %  {:>7} {:5.1f} %  {}", amount(row.cost), percent(weight(row.cost), all_), amount(total),
-                       percent(weight(total), all_), printable(row.key)));
+      line(fmt::format("{:>7} {:5.1f} %  {:>7} {:5.1f} %  {}", amount(row.cost), percent(weight(row.cost), all_),
+                       amount(total), percent(weight(total), all_), printable(row.key)));
     }
     if (answer_.others) {
       const Costs& cost = answer_.others->cost;

@@ -29,7 +29,8 @@ Status run(const Options& options) {
   const Result<Query> query = parse_query(options);
   if (!query) return query.error();
   Recording recording;
-  const std::vector<std::string> paths = options.paths.empty() ? std::vector<std::string>{"spanfold.otlp"} : options.paths;
+  const std::vector<std::string> paths =
+      options.paths.empty() ? std::vector<std::string>{"spanfold.otlp"} : options.paths;
   if (Status read = read_paths(paths, recording); !read) return read;
   const Answer found = answer(recording, *query);
   return deliver(render(recording, found, *query, options), options.output);

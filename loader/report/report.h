@@ -13,16 +13,16 @@ namespace spanfold::report {
 
 // As on the command line; run() checks them.
 struct Options {
-  std::vector<std::string> paths;      // files and folders; none: spanfold.otlp
-  std::string by = "span";             // span, trace, service, process, function, stack
-  std::string kind = "all";            // on_cpu, blocked, runnable, all
-  std::string format = "text";         // text, json, folded
-  std::string output;                  // empty: standard output
-  std::optional<std::uint64_t> top;    // rows; default 20 for text, all for the formats that programs read
+  std::vector<std::string> paths;    // files and folders; none: spanfold.otlp
+  std::string by = "span";           // span, trace, service, process, function, stack
+  std::string kind = "all";          // on_cpu, blocked, runnable, all
+  std::string format = "text";       // text, json, folded
+  std::string output;                // empty: standard output
+  std::optional<std::uint64_t> top;  // rows; default 20 for text, all for the formats that programs read
   // Filters; several of one kind: any of them. A function is its full name, its name without parameters, or the last
   // part of that.
-  std::vector<std::string> spans;      // 16 hex digits
-  std::vector<std::string> traces;     // 32 hex digits
+  std::vector<std::string> spans;   // 16 hex digits
+  std::vector<std::string> traces;  // 32 hex digits
   std::vector<std::int64_t> pids;
   std::vector<std::string> services;
   std::vector<std::string> functions;

@@ -62,8 +62,8 @@ pbf_reader read_message(pbf_reader& field) {
 
 const std::string_view& Tables::row(const Rows& rows, std::uint64_t index, const char* table) {
   if (index < rows.size()) return rows[index];
-  throw Malformed(fmt::format("index {} points outside the {} table of {} rows", static_cast<std::int64_t>(index), table,
-                              rows.size()));
+  throw Malformed(fmt::format("index {} points outside the {} table of {} rows", static_cast<std::int64_t>(index),
+                              table, rows.size()));
 }
 
 void Tables::add(std::string_view dictionary) {
@@ -122,7 +122,8 @@ std::uint32_t Tables::span(std::uint64_t index) {
   SpanContext span;
   const auto take = [&](auto& id) {
     const std::string_view value = read_bytes(field);
-    if (value.size() != id.size() && !value.empty()) throw Malformed(fmt::format("a link has an id of {} bytes", value.size()));
+    if (value.size() != id.size() && !value.empty())
+      throw Malformed(fmt::format("a link has an id of {} bytes", value.size()));
     std::copy(value.begin(), value.end(), id.begin());
   };
   while (field.next()) {
@@ -160,16 +161,20 @@ std::string_view Tables::function_name(std::string_view line) const {
   std::uint64_t index = 0;
   pbf_reader in_line(line.data(), line.size());
   while (in_line.next()) {
-    if (in_line.tag() == otlp::line::kFunctionIndex) index = read_varint(in_line);
-    else in_line.skip();
+    if (in_line.tag() == otlp::line::kFunctionIndex)
+      index = read_varint(in_line);
+    else
+      in_line.skip();
   }
   if (index == 0) return {};
   const std::string_view bytes = row(functions_, index, "function");
   std::uint64_t name = 0;
   pbf_reader in_function(bytes.data(), bytes.size());
   while (in_function.next()) {
-    if (in_function.tag() == otlp::function::kName) name = read_varint(in_function);
-    else in_function.skip();
+    if (in_function.tag() == otlp::function::kName)
+      name = read_varint(in_function);
+    else
+      in_function.skip();
   }
   return name == 0 ? std::string_view() : string(name);
 }

@@ -26,13 +26,25 @@ bool is_in(const std::array<Range, N>& ranges, char32_t rune) {
 }
 
 // Controls, line and paragraph separators, marks and overrides of direction, invisible joiners, the byte order mark.
-constexpr std::array<Range, 8> kUnsafe = {{{0, 0x1f}, {0x7f, 0x9f}, {0x61c, 0x61c}, {0x200b, 0x200f},
-                                           {0x2028, 0x202e}, {0x2060, 0x206f}, {0xfeff, 0xfeff}, {0xfff9, 0xfffb}}};
+constexpr std::array<Range, 8> kUnsafe = {{{0, 0x1f},
+                                           {0x7f, 0x9f},
+                                           {0x61c, 0x61c},
+                                           {0x200b, 0x200f},
+                                           {0x2028, 0x202e},
+                                           {0x2060, 0x206f},
+                                           {0xfeff, 0xfeff},
+                                           {0xfff9, 0xfffb}}};
 // The blocks of combining marks, and of characters two columns wide (Unicode's East Asian Width, coarsely).
 constexpr std::array<Range, 6> kCombining = {
     {{0x300, 0x36f}, {0x483, 0x489}, {0x591, 0x5bd}, {0x1ab0, 0x1aff}, {0x20d0, 0x20ff}, {0xfe00, 0xfe0f}}};
-constexpr std::array<Range, 8> kWide = {{{0x1100, 0x115f}, {0x2e80, 0x303e}, {0x3041, 0xa4cf}, {0xac00, 0xd7a3},
-                                         {0xf900, 0xfaff}, {0xfe30, 0xfe6f}, {0xff00, 0xff60}, {0x1f300, 0x3fffd}}};
+constexpr std::array<Range, 8> kWide = {{{0x1100, 0x115f},
+                                         {0x2e80, 0x303e},
+                                         {0x3041, 0xa4cf},
+                                         {0xac00, 0xd7a3},
+                                         {0xf900, 0xfaff},
+                                         {0xfe30, 0xfe6f},
+                                         {0xff00, 0xff60},
+                                         {0x1f300, 0x3fffd}}};
 
 std::size_t columns_of(char32_t rune) {
   if (is_in(kCombining, rune)) return 0;
