@@ -100,11 +100,22 @@ void Kallsyms::extend_module(std::uint64_t start, std::uint64_t end, const std::
   modules_.back().end = end;
 }
 
+std::uint64_t Kallsyms::end_of(const Line& symbol, std::size_t next) const {
+  // Where the next symbol belongs to something else, nothing says where this one ends.
+  std::uint64_t end = (symbol.address / kPageBytes + 1) * kPageBytes;
+  if (next < symbols_.size() && (symbols_[next].module == symbol.module || symbols_[next].address < end)) {
+    end = symbols_[next].address;
+  }
+  return symbol.module == 0 && etext_ != 0 ? std::min(end, etext_) : end;
+}
+
 void Kallsyms::finish() {
   if (!rest_.empty()) take(rest_);
   rest_ = {};
-  std::stable_sort(symbols_.begin(), symbols_.end(),
-                   [](const Line& a, const Line& b) { return a.address < b.address; });
+  const auto before = [](const Line& a, const Line& b) { return a.address < b.address; };
+  if (!std::is_sorted(symbols_.begin(), symbols_.end(), before)) {
+    std::stable_sort(symbols_.begin(), symbols_.end(), before);
+  }
   std::vector<SymbolRange> ranges;
   ranges.reserve(symbols_.size());
   std::uint64_t base = 0;
@@ -115,13 +126,10 @@ void Kallsyms::finish() {
       if (better(symbols_[next], best)) best = symbols_[next];
     }
     i = next;
-    if (best.name == kNoName) continue;
-    // Where the next symbol belongs to something else, nothing says where this one ends.
-    std::uint64_t end = (best.address / kPageBytes + 1) * kPageBytes;
-    if (next < symbols_.size() && (symbols_[next].module == best.module || symbols_[next].address < end)) {
-      end = symbols_[next].address;
-    }
-    if (best.module == 0 && etext_ > best.address) end = std::min(end, etext_);
+    // Behind _etext lies what ran at boot; its memory has been given away since.
+    const bool boot = best.module == 0 && etext_ != 0 && best.address >= etext_;
+    if (best.name == kNoName || boot) continue;
+    const std::uint64_t end = end_of(best, next);
     if (ranges.empty()) base = best.address;
     // x86-64 and arm64 keep the kernel and all modules within 4 GiB.
     if (best.address - base > std::numeric_limits<std::uint32_t>::max() - (end - best.address)) continue;

@@ -54,6 +54,8 @@ class Kallsyms {
   void extend_module(std::uint64_t start, std::uint64_t end, const std::string& name);
   std::uint16_t module_index(std::string_view name);
   [[nodiscard]] std::string_view name_at(std::uint32_t offset) const;
+  // Where `symbol` ends if symbols_[next] is the first one behind it.
+  [[nodiscard]] std::uint64_t end_of(const Line& symbol, std::size_t next) const;
   [[nodiscard]] bool better(const Line& a, const Line& b) const;
 
   std::string rest_;

@@ -19,19 +19,21 @@ auto order(const Candidate& symbol) {
   return std::tuple(symbol.start, symbol.bytes == 0, symbol.rank, ~symbol.bytes, symbol.name);
 }
 
-// Puts the best name of the front run of equals first in each group of one start.
+// Orders those of one start that are equal but for their names. By insertion: names come out of a file that may change
+// meanwhile, and contradictory comparisons must do no harm.
 void settle_names(Candidates& candidates, const BetterName& better_name) {
+  const auto equal = [](const Candidate& a, const Candidate& b) {
+    return a.start == b.start && a.rank == b.rank && (a.bytes == 0) == (b.bytes == 0);
+  };
   for (auto first = candidates.begin(); first != candidates.end();) {
-    const auto group_end =
-        std::find_if(first, candidates.end(), [&](const Candidate& other) { return other.start != first->start; });
-    auto best = first;
-    const auto last = first + std::min(group_end - first, kMaxAliasesCompared);
-    for (auto other = first + 1; other < last; ++other) {
-      if (other->rank != first->rank || (other->bytes == 0) != (first->bytes == 0)) break;
-      if (better_name(*other, *best)) best = other;
+    auto next = first + 1;
+    for (; next != candidates.end() && equal(*next, *first); ++next) {
+      if (next - first >= kMaxAliasesCompared) continue;
+      auto place = next;
+      while (place != first && better_name(*next, *(place - 1))) --place;
+      std::rotate(place, next, next + 1);
     }
-    std::iter_swap(first, best);
-    first = group_end;
+    first = next;
   }
 }
 
