@@ -156,4 +156,20 @@ static __always_inline void close_thread(__u64 pid_tgid, __u32 now_epoch, const 
 	}
 }
 
+/* Closes the record at `place` if it is of an earlier epoch. 0: it is, and something is left of it. */
+static __always_inline int sweep_record(__u32 place, __u32 now_epoch)
+{
+	__u32 bucket = place / SF_BUCKET_WAYS, way = place % SF_BUCKET_WAYS;
+	struct sf_owners *bucket_owners = bpf_map_lookup_elem(&owners, &bucket);
+	struct sf_record *record = record_at(place);
+	__u64 owner;
+
+	if (!bucket_owners || !record)
+		return 1;
+	owner = *(volatile __u64 *)&bucket_owners->owner[way];
+	if (!owner || record->fold.head.epoch == now_epoch)
+		return 1;
+	return close_record(place, owner, now_epoch);
+}
+
 #endif

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+/* What the tests hand to the wrapped bodies. */
+#ifndef SPANFOLD_TESTS_BODIES_H
+#define SPANFOLD_TESTS_BODIES_H
+
+#include "bpf/abi.h"
+
+/* One call; each thread of a test has its own, found by the number that it passes. */
+struct body_input {
+	__u64 pid_tgid;
+	__u64 now_ns;
+	__u64 stack_id;
+	struct sf_process process;
+	struct sf_span span;
+	__u32 epoch;
+	__u32 place; /* of the sweep */
+	__u32 frames;
+	__u32 keep; /* close all but the records of the span's trace */
+	__s64 result;
+};
+
+#define BODY_INPUTS 8
+
+#endif

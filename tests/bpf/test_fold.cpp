@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+// The fold as the kernel runs it, against a naive model: whatever happens, each sample comes out once under its own
+// thread, span and stack, or is counted as dropped.
+#include <doctest/doctest.h>
+#include <pthread.h>
+#include <sched.h>
+
+#include <atomic>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "tests/bpf/bodies.hpp"
+
+using bodytest::Bodies;
+using bodytest::Counts;
+using bodytest::Sizes;
+
+namespace {
+
+body_input sample(std::uint64_t thread, std::uint64_t span, std::uint64_t stack, std::uint32_t epoch) {
+  body_input input = {};
+  input.pid_tgid = (thread << 32) | thread;
+  input.process = {.start_ns = thread, .tgid = static_cast<std::uint32_t>(thread), .exec_id = 1};
+  input.span = {.trace_id = {span / 4, 1}, .span_id = span};  // four spans share a trace
+  input.stack_id = sf_mix(3, stack);
+  input.now_ns = 1000;
+  input.epoch = epoch;
+  return input;
+}
+
+std::uint64_t total(const Counts& counts) {
+  std::uint64_t sum = 0;
+  for (const auto& [key, count] : counts) sum += count;
+  return sum;
+}
+
+// Random folds, closings and flushes; `drain_every`: how rarely the ring is emptied in between.
+void random_walk(std::uint64_t seed, const Sizes& sizes, int steps, unsigned drain_every, std::uint64_t distinct) {
+  Bodies bpf(sizes);
+  std::mt19937_64 random(seed);
+  Counts model;
+  std::map<std::uint32_t, std::uint64_t> folded_in;
+  std::uint64_t lost = 0;
+  std::uint32_t epoch = 0;
+  for (int step = 0; step < steps; ++step) {
+    const std::uint64_t thread = 1 + random() % 6;
+    const std::uint64_t action = random() % 1000;
+    body_input input = sample(thread, 1 + random() % 12, random() % distinct, epoch);
+    if (action < 5) {
+      ++epoch;
+      bpf.sweep(epoch);
+    } else if (action < 60) {
+      input.keep = random() % 2 == 0 ? 1 : 0;
+      bpf.call(bpf.progs().body_close, input);
+    } else {
+      bpf.call(bpf.progs().body_fold, input);
+      if (input.result == 1) {
+        ++model[{input.pid_tgid, input.span.span_id, input.stack_id}];
+        ++folded_in[epoch];
+      } else {
+        ++lost;
+      }
+    }
+    if (random() % drain_every == 0) bpf.drain();
+  }
+  bpf.sweep(++epoch);
+  CHECK(bpf.counts == model);
+  const sf_counters even = bpf.counters(0);
+  const sf_counters odd = bpf.counters(1);
+  std::uint64_t dropped = 0;
+  for (int i = 0; i < SF_DROP_COUNT; ++i) dropped += even.drop[i] + odd.drop[i];
+  CHECK(dropped == lost);
+  CHECK(bpf.records_in_use() == 0);
+  CHECK(bpf.tables_in_use() == 0);
+  // With room in the ring, each epoch's messages hold just the samples of that epoch.
+  if (lost == 0 && even.count[SF_COUNT_EMIT_REFUSED] + odd.count[SF_COUNT_EMIT_REFUSED] == 0) CHECK(bpf.by_epoch == folded_in);
+}
+
+}  // namespace
+
+TEST_CASE("random folds with room enough: every sample once, in its own span and its own flush") {
+  random_walk(1, {.buckets = 16, .tables = 8}, 40000, 10, 40);
+}
+
+TEST_CASE("random folds in a single bucket: what finds no record goes out on its own") {
+  random_walk(2, {.buckets = 1, .tables = 1}, 30000, 10, 40);
+}
+
+TEST_CASE("random folds without tables: records roll") { random_walk(3, {.buckets = 16, .tables = 0}, 30000, 10, 400); }
+
+TEST_CASE("random folds into a ring of one page: refused emits are kept, drops are counted") {
+  random_walk(4, {.buckets = 2, .tables = 1, .ring_bytes = 4096}, 30000, 200, 400);
+}
+
+TEST_CASE("a full ring drops with its reason, and loses nothing that it had taken") {
+  Bodies bpf({.buckets = 1, .tables = 0, .ring_bytes = 4096});
+  std::uint64_t taken = 0;
+  std::uint64_t lost = 0;
+  for (std::uint64_t i = 0; i < 2000; ++i) {
+    body_input input = sample(1, 1, i, 0);
+    bpf.call(bpf.progs().body_fold, input);
+    ++(input.result == 1 ? taken : lost);
+  }
+  CHECK(lost > 0);
+  CHECK(bpf.counters(0).drop[SF_DROP_RING_FULL] == lost);
+  CHECK(bpf.counters(0).drop[SF_DROP_RING_BUSY] == 0);
+  bpf.sweep(1);
+  CHECK(total(bpf.counts) == taken);
+}
+
+TEST_CASE("a record in use sends the sample on its own, under its own span") {
+  Bodies bpf({.buckets = 1});
+  body_input input = sample(1, 1, 1, 0);
+  bpf.call(bpf.progs().body_fold, input);
+  for (std::uint32_t place = 0; place < SF_BUCKET_WAYS; ++place) {
+    sf_record record{};
+    REQUIRE(bpf_map_lookup_elem(bpf_map__fd(bpf.maps().records), &place, &record) == 0);
+    record.busy = 1;
+    REQUIRE(bpf_map_update_elem(bpf_map__fd(bpf.maps().records), &place, &record, BPF_ANY) == 0);
+  }
+  input = sample(1, 1, 1, 0);
+  bpf.call(bpf.progs().body_fold, input);
+  CHECK(input.result == 1);
+  CHECK(bpf.counters(0).count[SF_COUNT_LONE_BUSY] == 1);
+  bpf.drain();
+  CHECK(bpf.folds == 1);
+  CHECK(total(bpf.counts) == 1);
+}
+
+TEST_CASE("a nested span does not evict its parent, another trace does, and a fifth span takes the oldest place") {
+  Bodies bpf({.buckets = 1});
+  for (const std::uint64_t span : {4, 5, 6, 7}) {  // one trace
+    body_input input = sample(1, span, 1, 0);
+    input.now_ns = 1000 + span;
+    bpf.call(bpf.progs().body_fold, input);
+  }
+  CHECK(bpf.records_in_use() == 4);
+  body_input input = sample(1, 8, 1, 0);
+  input.now_ns = 2000;
+  bpf.call(bpf.progs().body_fold, input);
+  bpf.drain();
+  CHECK(bpf.records_in_use() == 4);
+  CHECK(bpf.counts.size() == 1);
+  CHECK(bpf.counts.contains({input.pid_tgid, 4, input.stack_id}));
+  input.keep = 1;
+  bpf.call(bpf.progs().body_close, input);
+  bpf.drain();
+  CHECK(bpf.records_in_use() == 1);
+  CHECK(total(bpf.counts) == 4);
+}
+
+TEST_CASE("a program after exec has a record of its own under the same span and thread") {
+  Bodies bpf({.buckets = 1});
+  body_input before = sample(1, 1, 1, 0);
+  bpf.call(bpf.progs().body_fold, before);
+  body_input after = sample(1, 1, 1, 0);
+  after.process.exec_id = 2;
+  bpf.call(bpf.progs().body_fold, after);
+  CHECK(bpf.records_in_use() == 2);
+}
+
+TEST_CASE("threads on one span, each on a CPU, against a sweep at full speed: every sample once, under its thread") {
+  constexpr int kSteps = 30000;
+  const int cpus = libbpf_num_possible_cpus();
+  if (cpus < 2) {
+    MESSAGE("SKIPPED: needs two CPUs to race");
+    return;
+  }
+  Bodies bpf({.buckets = 1, .tables = 2, .ring_bytes = 1U << 22});
+  std::atomic<std::uint32_t> epoch = 0;
+  std::atomic<int> running = 2;
+  std::vector<Counts> models(2);
+  auto fold_many = [&](std::uint32_t number) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(number % 2, &set);
+    pthread_setaffinity_np(pthread_self(), sizeof(set), &set);
+    std::mt19937_64 random(number);
+    for (int step = 0; step < kSteps; ++step) {
+      body_input input = sample(number, 1 + random() % 3, random() % 30, epoch.load());
+      bpf.call(bpf.progs().body_fold, input, number);
+      if (input.result == 1) ++models[number - 1][{input.pid_tgid, input.span.span_id, input.stack_id}];
+      if (random() % 50 == 0) bpf.call(bpf.progs().body_close, input, number);
+    }
+    --running;
+  };
+  std::thread first(fold_many, 1);
+  std::thread second(fold_many, 2);
+  while (running.load() > 0) {
+    ++epoch;
+    bpf.sweep(epoch.load());
+  }
+  first.join();
+  second.join();
+  bpf.sweep(++epoch);
+  Counts model = models[0];
+  model.insert(models[1].begin(), models[1].end());
+  CHECK(bpf.counts == model);
+  CHECK(bpf.records_in_use() == 0);
+  CHECK(bpf.tables_in_use() == 0);
+}
