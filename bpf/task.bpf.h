@@ -6,11 +6,12 @@
 #include "knobs.bpf.h"
 #include "maps.bpf.h"
 
+/* Plain loads through the task's BTF type: on each tick, and half the price of probe reads. */
 static __always_inline void process_of(struct task_struct *task, struct sf_process *process)
 {
-	process->start_ns = BPF_CORE_READ(task, group_leader, start_boottime);
-	process->tgid = BPF_CORE_READ(task, tgid);
-	process->exec_id = (__u32)BPF_CORE_READ(task, self_exec_id);
+	process->start_ns = task->group_leader->start_boottime;
+	process->tgid = (__u32)task->tgid;
+	process->exec_id = (__u32)task->self_exec_id;
 }
 
 static __always_inline void image_of(struct task_struct *task, struct sf_image *image)

@@ -51,7 +51,8 @@ std::string load_hint(int code) {
   return "-v shows what the kernel said";
 }
 
-void size_maps(spanfold_bpf& skeleton, const Sizes& sizes) {
+void size_maps(spanfold_bpf& skeleton, const ProgramOptions& options) {
+  const Sizes& sizes = options.sizes;
   const auto page = static_cast<std::uint32_t>(sysconf(_SC_PAGESIZE));
   const std::uint32_t buckets = std::bit_ceil(std::max(sizes.buckets, 1U));
   const std::uint32_t sets = std::bit_ceil(std::max(sizes.sent_sets, 1U));
@@ -61,7 +62,7 @@ void size_maps(spanfold_bpf& skeleton, const Sizes& sizes) {
   bpf_map__set_max_entries(skeleton.maps.tables, std::max(sizes.tables, 1U));
   bpf_map__set_max_entries(skeleton.maps.sent, sets);
   bpf_map__set_max_entries(skeleton.maps.processes, std::max(sizes.processes, 1U));
-  bpf_map__set_max_entries(skeleton.maps.targets, std::max(sizes.targets, 1U));
+  bpf_map__set_max_entries(skeleton.maps.targets, options.filter ? std::max(sizes.targets, 1U) : 1U);
 }
 
 void set_knobs(sf_config& knobs, const ProgramOptions& options) {
@@ -118,7 +119,7 @@ Result<Skeleton> load_programs(const ProgramOptions& options) {
   }
   Skeleton skeleton(spanfold_bpf::open());
   if (!skeleton) return host_error("open the BPF programs", errno, "");
-  size_maps(*skeleton, options.sizes);
+  size_maps(*skeleton, options);
   set_knobs(skeleton->rodata->knobs, options);
   if (Status taken = use_context(*skeleton, options.context_fd); !taken) return taken.error();
   if (const int code = spanfold_bpf::load(skeleton.get()); code != 0) {
