@@ -30,7 +30,7 @@ upper     = $(shell echo $(1) | tr a-z A-Z)
 PACKAGES := libbpf libelf zlib fmt
 # Designated initialisers leave members at their defaults on purpose, which one warning of -Wextra does not know.
 WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor -Woverloaded-virtual \
-            -Wno-missing-field-initializers $(if $(filter 1,$(WERROR)),-Werror)
+            -Wzero-as-null-pointer-constant -Wno-missing-field-initializers $(if $(filter 1,$(WERROR)),-Werror)
 SANITIZE := $(if $(filter 1,$(SAN)),-fsanitize=address$(,)undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
 LTOFLAGS := $(if $(filter 1,$(LTO)),-flto=auto)
 
@@ -136,6 +136,9 @@ bench: all ## measures, see bench/
 lint: compile_commands.json $(SKELETON) $(TEST_SKELETONS) ## format, clang-tidy, rooms, house rules, scripts
 	@O='$(O)' scripts/lint.sh
 
+format: ## formats what is there; FILES="…" picks some
+	@scripts/format.sh -i $(FILES)
+
 compile_commands.json: FORCE ## for editors and clang-tidy
 	@$(PYTHON) scripts/compile-commands.py $@ '$(CXX) $(CPPFLAGS_ALL) -Itests $(CXXFLAGS_ALL)' $(ROOM_SRC) \
 		$(wildcard loader/app/main.cpp) $(sort $(UNIT_SRC) $(BPFT_SRC)) $(wildcard bench/*.cpp) \
@@ -151,7 +154,7 @@ help: ## this list
 	@awk -F ':.*## ' '/^[a-z_.]+:.*## / { printf "  %-22s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 FORCE:
-.PHONY: all tests workloads test demo bench lint install clean help FORCE
+.PHONY: all tests workloads test demo bench lint format install clean help FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:
 -include $(patsubst %.cpp,$(O)/obj/%.d,$(ROOM_SRC) loader/app/main.cpp $(UNIT_SRC) $(BPFT_SRC) $(WORK_SRC)) \

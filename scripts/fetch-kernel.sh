@@ -64,7 +64,7 @@ apt-get "${settings[@]}" update >&2 || fail "cannot read suite $suite"
 package=$(apt-cache "${settings[@]}" depends "$meta" | awk '$1 == "Depends:" && $2 ~ /^linux-image-/ { print $2; exit }')
 [ -n "$package" ] || fail "suite $suite has no $meta for $arch"
 
-download=$(mktemp -d "$root/download.XXXXXX")
+download=$(mktemp -d -p "$root")
 trap 'rm -rf "$download"' EXIT
 echo "fetch-kernel: $package ($arch, $suite)" >&2
 (cd "$download" && apt-get "${settings[@]}" download "$package") >&2 || fail "cannot download $package"

@@ -8,6 +8,7 @@
 namespace spanfold::log {
 namespace {
 
+// NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables): one log a process, as there is one standard error
 Level g_level = Level::kInfo;
 
 std::string_view word(Level level) {
