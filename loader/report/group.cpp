@@ -46,11 +46,18 @@ class Grouper {
       if (filter.keeps(entry)) add(entry);
     }
     if (query_.by == By::kFunction) add_totals();
+    Answer result{.by = query_.by, .cost = cost_};
+    select_rows(result);
     gather_stacks();
-    return finish();
+    rank_names();
+    for (Row& row : rows_) sort_stacks(row);
+    result.rows = std::move(rows_);
+    return result;
   }
 
  private:
+  static constexpr std::uint32_t kCut = UINT32_MAX;
+
   // One entry's part in a row.
   struct Part {
     std::uint32_t row, stack;
@@ -141,8 +148,46 @@ class Grouper {
     }
   }
 
+  // The first `top` rows in their order, the sum of the others. Stacks are gathered for the rows that stay only.
+  void select_rows(Answer& result) {
+    struct Rank {
+      Cost cost, total;
+      std::uint32_t row;
+    };
+    std::vector<Rank> order;
+    for (std::uint32_t row = 0; row < rows_.size(); ++row) {
+      order.push_back({sum(rows_[row].cost), sum(rows_[row].total.value_or(Costs{})), row});
+    }
+    const std::size_t kept = std::min(query_.top, order.size());
+    std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(kept), order.end(),
+                      [this](const Rank& left, const Rank& right) {
+                        if (left.cost != right.cost) return costlier(left.cost, right.cost);
+                        if (left.total != right.total) return costlier(left.total, right.total);
+                        const Row& a = rows_[left.row];
+                        const Row& b = rows_[right.row];
+                        return std::tie(a.key, a.trace_id, a.service, a.executable) <
+                               std::tie(b.key, b.trace_id, b.service, b.executable);
+                      });
+    result.cut_rows = order.size() - kept;
+    if (result.cut_rows != 0) result.others = Row{.key = std::string(kOthersKey)};
+    std::vector<Row> rows;
+    places_.assign(rows_.size(), kCut);
+    for (std::size_t at = 0; at < order.size(); ++at) {
+      Row& row = rows_[order[at].row];
+      if (at >= kept) {
+        result.others->cost += row.cost;
+        continue;
+      }
+      places_[order[at].row] = static_cast<std::uint32_t>(at);
+      rows.push_back(std::move(row));
+    }
+    rows_ = std::move(rows);
+  }
+
   // Equal stacks of a row become one.
   void gather_stacks() {
+    for (Part& part : parts_) part.row = places_[part.row];
+    std::erase_if(parts_, [](const Part& part) { return part.row == kCut; });
     std::sort(parts_.begin(), parts_.end(),
               [](const Part& left, const Part& right) { return left.identity() < right.identity(); });
     const Part* before = nullptr;
@@ -181,28 +226,6 @@ class Grouper {
     for (std::uint32_t place = 0; place < order.size(); ++place) frame_names_[order[place]] = place;
   }
 
-  Answer finish() {
-    std::sort(rows_.begin(), rows_.end(), [](const Row& left, const Row& right) {
-      const Cost left_cost = sum(left.cost), right_cost = sum(right.cost);
-      if (left_cost != right_cost) return costlier(left_cost, right_cost);
-      const Cost left_total = sum(left.total.value_or(Costs{})), right_total = sum(right.total.value_or(Costs{}));
-      if (left_total != right_total) return costlier(left_total, right_total);
-      return std::tie(left.key, left.trace_id, left.service, left.executable) <
-             std::tie(right.key, right.trace_id, right.service, right.executable);
-    });
-    Answer result{.by = query_.by, .cost = cost_};
-    if (rows_.size() > query_.top) {
-      result.cut_rows = rows_.size() - query_.top;
-      result.others = Row{.key = std::string(kOthersKey)};
-      for (std::size_t at = query_.top; at < rows_.size(); ++at) result.others->cost += rows_[at].cost;
-      rows_.resize(query_.top);
-    }
-    rank_names();
-    for (Row& row : rows_) sort_stacks(row);
-    result.rows = std::move(rows_);
-    return result;
-  }
-
   const Recording& recording_;
   const Query& query_;
   std::vector<Row> rows_;
@@ -210,7 +233,8 @@ class Grouper {
   std::map<TraceId, std::uint64_t> traces_;
   std::map<std::string, std::uint64_t> services_;
   std::vector<Part> parts_;
-  std::vector<std::uint32_t> frame_names_;
+  std::vector<std::uint32_t> places_;       // of rows, after those that stay were chosen; kCut: of none
+  std::vector<std::uint32_t> frame_names_;  // places of frames in the order of names
   Costs cost_{};
 };
 

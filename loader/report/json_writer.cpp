@@ -3,9 +3,16 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "profile/text.h"
 
 namespace spanfold::report {
+namespace {
+
+bool is_plain(char byte) { return byte >= 0x20 && byte < 0x7f && byte != '"' && byte != '\\'; }
+
+}  // namespace
 
 void JsonWriter::separate() {
   if (!first_) out_ += ',';
@@ -54,6 +61,11 @@ JsonWriter& JsonWriter::value(std::int64_t number) {
 void JsonWriter::quote(std::string_view text) {
   out_ += '"';
   while (!text.empty()) {
+    // Nearly all names are runs of plain bytes.
+    const auto* special = std::find_if_not(text.begin(), text.end(), is_plain);
+    out_.append(text.begin(), special);
+    text.remove_prefix(static_cast<std::size_t>(special - text.begin()));
+    if (text.empty()) break;
     const profile::Rune rune = profile::decode_rune(text);
     if (rune.length == 0) {
       // No JSON string can hold it: shown as the text \xHH.

@@ -47,12 +47,15 @@ std::string render_folded(const Recording& recording, const Answer& answer) {
   for (const Row& row : answer.rows) {
     for (const StackCost& stack : row.stacks) counts[stack.stack] += only_on_cpu ? stack.cost.count : stack.cost.ns;
   }
+  std::vector<std::string> names;
+  for (const std::string& frame : recording.frames()) names.push_back(folded_frame(frame));
   std::vector<std::string> lines;
   for (const auto& [stack, count] : counts) {
     std::string line;
     const auto frames = recording.stack(stack);
     for (auto frame = frames.rbegin(); frame != frames.rend(); ++frame) {
-      line += (frame == frames.rbegin() ? "" : ";") + folded_frame(recording.frames()[*frame]);
+      if (frame != frames.rbegin()) line += ';';
+      line += names[*frame];
     }
     lines.push_back(fmt::format("{} {}\n", line, count));
   }
