@@ -27,6 +27,7 @@ struct Output {
 };
 
 void take(const char* piece, std::size_t length, void* opaque) {
+  if (length == 0) return;  // then `piece` may be null
   auto* output = static_cast<Output*>(opaque);
   const std::size_t room = sizeof output->text - output->length;
   const std::size_t taken = length < room ? length : room;

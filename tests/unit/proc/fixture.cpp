@@ -53,6 +53,12 @@ std::vector<std::string> lines_of(const std::string& command) {
   return lines;
 }
 
+std::string library_of(const std::string& name) {
+  const std::string self = std::filesystem::canonical("/proc/self/exe");
+  const auto lines = lines_of("ldd " + self + " | awk '/" + name + "/ { print $3 }' | head -1");
+  return lines.empty() ? std::string() : std::filesystem::canonical(lines[0]).string();
+}
+
 bool have_program(const char* name) {
   const bool have = ::system((std::string("command -v ") + name + " >/dev/null 2>&1").c_str()) == 0;
   if (!have) MESSAGE("SKIPPED: ", name, " is not installed");

@@ -36,6 +36,9 @@ std::vector<std::string> lines_of(const std::string& command);
 // False, after a loud message, where a program that the test needs is not installed.
 bool have_program(const char* name);
 
+// The path of a library that this program is linked to, by a part of its name; empty where there is none.
+std::string library_of(const std::string& name);
+
 // What the kernel side would say of a running process.
 struct Seen {
   ProcessKey key;

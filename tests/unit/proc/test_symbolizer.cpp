@@ -9,9 +9,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <map>
+#include <sstream>
 #include <string>
 #include <vector>
 
+#include "base/file.h"
 #include "fixture.h"
 #include "proc/symbolizer.h"
 
@@ -217,6 +220,126 @@ TEST_CASE("processes that are gone are forgotten, their frames stay valid") {
     CHECK(frame.function == frames[0].function);
     CHECK(frame.mapping == frames[0].mapping);
   }
+}
+
+// real_caller ends in a call that does not return, and innocent_next begins right behind it.
+constexpr const char* kNoReturn = R"(
+    .text
+    .globl main, real_caller, innocent_next, spinner
+    .type real_caller, @function
+    .type innocent_next, @function
+    .type spinner, @function
+    .type main, @function
+real_caller:
+    push %rbp
+    mov %rsp, %rbp
+    call spinner
+    .size real_caller, .-real_caller
+innocent_next:
+    ret
+    .size innocent_next, .-innocent_next
+spinner:
+    push %rbp
+    mov %rsp, %rbp
+    mov 8(%rbp), %rsi
+    lea format(%rip), %rdi
+    xor %eax, %eax
+    call printf@PLT
+    xor %edi, %edi
+    call fflush@PLT
+1:  call pause@PLT
+    jmp 1b
+    .size spinner, .-spinner
+main:
+    push %rbp
+    mov %rsp, %rbp
+    call real_caller
+    .size main, .-main
+    .section .rodata
+format: .asciz "%lx\n"
+    .section .note.GNU-stack, ""
+)";
+
+TEST_CASE("a call that does not return, at the very end of its function, is its caller's") {
+#if defined(__x86_64__)
+  const TemporaryFolder folder;
+  write_text(folder / "a.s", kNoReturn);
+  output_of("gcc -o " + (folder / "a") + " " + (folder / "a.s"));
+  Child child({folder / "a"});
+  const std::uint64_t return_address = hex(child.line());
+  Symbolizer symbolizer({});
+  const Seen seen = look_at(child.pid());
+  CHECK(name_of(resolve_one(symbolizer, seen, return_address)) == "innocent_next");  // as a leaf it would be right
+  const std::vector<std::uint64_t> user = {0, return_address};
+  std::vector<Frame> frames;
+  symbolizer.resolve(seen.key, seen.image, {}, user, frames);
+  CHECK(name_of(frames[1]) == "real_caller");
+#endif
+}
+
+TEST_CASE("behind a system call the first user frame is looked up minus one, behind an interrupt it is not") {
+  std::map<std::string, std::uint64_t> kernel;
+  std::istringstream symbols(read_file("/proc/kallsyms", 256 << 20) ? *read_file("/proc/kallsyms", 256 << 20) : "");
+  for (std::string address, type, name, rest; symbols >> address >> type >> name; std::getline(symbols, rest)) {
+    kernel.emplace(name, hex(address));
+  }
+  const std::uint64_t syscall = kernel["entry_SYSCALL_64_after_hwframe"];
+  const std::uint64_t fault = kernel["asm_exc_page_fault"];
+  if (syscall == 0 || fault == 0) {
+    MESSAGE("SKIPPED: /proc/kallsyms does not show this kernel's entries");
+    return;
+  }
+  Symbolizer symbolizer({});
+  const Seen seen = look_at(::getpid());
+  const auto user = reinterpret_cast<std::uint64_t>(&look_at);
+  const auto first_user = [&](std::vector<std::uint64_t> stack) {
+    std::vector<Frame> frames;
+    symbolizer.resolve(seen.key, seen.image, stack, std::span(&user, 1), frames);
+    REQUIRE(frames.size() == stack.size() + 1);
+    for (std::size_t i = 0; i < stack.size(); ++i) CHECK(frames[i].type == FrameType::kKernel);
+    return name_of(frames.back());
+  };
+  const std::string name = "spanfold::proc::test::look_at(int)";
+  CHECK(first_user({}) == name);
+  CHECK(first_user({fault + 8}) == name);
+  CHECK(first_user({fault + 8, fault + 8}) == name);
+  CHECK(first_user({syscall + 8, syscall + 8}) != name);
+  // What an interrupt stopped inside the kernel is exact too.
+  std::vector<Frame> frames;
+  const std::vector<std::uint64_t> stack = {fault + 8, fault + 8, syscall, syscall};
+  symbolizer.resolve(seen.key, seen.image, stack, {}, frames);
+  CHECK(name_of(frames[2]) == "entry_SYSCALL_64_after_hwframe");
+  CHECK(name_of(frames[3]) != "entry_SYSCALL_64_after_hwframe");
+}
+
+TEST_CASE("mappings that come later are found") {
+  const TemporaryFolder folder;
+  Symbolizer symbolizer({});
+  const Seen seen = look_at(::getpid());
+  CHECK(resolve_one(symbolizer, seen, reinterpret_cast<std::uint64_t>(&look_at)).function != nullptr);
+  build(folder, "library", "-DFIRST=first_one -DSECOND=second_one");
+  const Fd fd(::open((folder / "library").c_str(), O_RDONLY | O_CLOEXEC));
+  void* mapped = ::mmap(nullptr, 8192, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd.get(), 0);
+  REQUIRE(mapped != MAP_FAILED);
+  const std::uint64_t second = hex(output_of("nm -C " + (folder / "library") + " | grep second_one"));
+  ::usleep(150'000);
+  CHECK(name_of(resolve_one(symbolizer, seen, reinterpret_cast<std::uint64_t>(mapped) + second)) == "second_one(int)");
+  ::munmap(mapped, 8192);
+}
+
+TEST_CASE("memory that is no file, and addresses that are nowhere, stay addresses") {
+  void* memory = ::mmap(nullptr, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  REQUIRE(memory != MAP_FAILED);
+  Symbolizer symbolizer({});
+  const Seen seen = look_at(::getpid());
+  for (const std::uint64_t address :
+       {reinterpret_cast<std::uint64_t>(memory), std::uint64_t{16}, std::uint64_t{0}, ~std::uint64_t{0}}) {
+    const Frame frame = resolve_one(symbolizer, seen, address);
+    CHECK(frame.mapping == nullptr);
+    CHECK(frame.function == nullptr);
+    CHECK(frame.address == address);
+  }
+  ::munmap(memory, 4096);
 }
 
 TEST_CASE("the vDSO has names, a mapping of that name and ids") {
