@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "profile/output.h"
+#include "report/decode.h"
+#include "unit/profile/windows.h"
+
+namespace spanfold::profile {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Folder {
+ public:
+  Folder() {
+    std::string name = (fs::temp_directory_path() / "spanfold-XXXXXX").string();
+    path_ = ::mkdtemp(name.data());
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  ~Folder() { fs::remove_all(path_); }
+  [[nodiscard]] std::string operator/(const std::string& name) const { return (path_ / name).string(); }
+  [[nodiscard]] std::vector<std::string> names(const std::string& below = "") const {
+    std::vector<std::string> found;
+    for (const auto& entry : fs::directory_iterator(path_ / below)) found.push_back(entry.path().filename().string());
+    std::sort(found.begin(), found.end());
+    return found;
+  }
+
+ private:
+  fs::path path_;
+};
+
+std::string read(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+void put(const std::string& path, const std::string& content) { std::ofstream(path, std::ios::binary) << content; }
+
+// A window with one sample in a span, and as many bytes of names as asked for.
+Window full_window(test::World& world, std::uint64_t number, std::size_t name_bytes = 10) {
+  Window window = test::window(number, 1, 0);
+  const std::string name = std::to_string(number) + std::string(name_bytes, 'n');
+  window.processes.push_back(
+      {.resource = test::process(1, "shop"),
+       .on_cpu = {{.frames = world.stack({world.frame(name)}), .span = test::span_of(1), .value = 1}}});
+  return window;
+}
+
+std::unique_ptr<Output> open(const std::string& path, std::uint64_t max_disk = 0, std::uint64_t max_pending = 1 << 20) {
+  auto output =
+      open_output({.path = path, .max_disk_bytes = max_disk, .version = "1", .max_pending_bytes = max_pending});
+  REQUIRE_MESSAGE(output, (output ? "" : output.error().message()));
+  return *std::move(output);
+}
+
+std::uint64_t samples_in(const std::string& path) {
+  report::Recording recording;
+  REQUIRE(report::decode(read(path), path, path.ends_with(".part"), recording));
+  std::uint64_t samples = 0;
+  for (const report::Entry& entry : recording.entries) samples += entry.cost.count;
+  return samples;
+}
+
+}  // namespace
+
+TEST_CASE("a file appears whole, and the one before is kept") {
+  const Folder folder;
+  test::World world;
+  const std::string path = folder / "run.otlp";
+  put(path, "before");
+  auto output = open(path);
+  CHECK(folder.names() == std::vector<std::string>{"run.otlp", "run.otlp.part"});
+  for (std::uint64_t number = 0; number < 3; ++number) CHECK(output->write(full_window(world, number)));
+  CHECK(output->write(test::window(3, 0, 0)));
+  CHECK(read(path) == "before");
+  CHECK(samples_in(path + ".part") == 3);
+  const auto summary = output->close();
+  REQUIRE(summary);
+  CHECK(summary->files == 1);
+  CHECK(summary->bytes == fs::file_size(path));
+  CHECK(samples_in(path) == 3);
+  CHECK(read(path + ".old") == "before");
+  CHECK(folder.names() == std::vector<std::string>{"run.otlp", "run.otlp.old"});
+  struct stat info {};
+  REQUIRE(::stat(path.c_str(), &info) == 0);
+  CHECK((info.st_mode & 0777 & ~0640) == 0);
+}
+
+TEST_CASE("no window, no file") {
+  const Folder folder;
+  put(folder / "run.otlp", "before");
+  auto output = open(folder / "run.otlp");
+  const auto summary = output->close();
+  REQUIRE(summary);
+  CHECK(summary->files == 0);
+  CHECK(folder.names() == std::vector<std::string>{"run.otlp"});
+}
+
+TEST_CASE("a run without samples is written with its accounting") {
+  const Folder folder;
+  auto output = open(folder / "run.otlp");
+  CHECK(output->write(test::window(0, 0, 0)));
+  REQUIRE(output->close());
+  report::Recording recording;
+  REQUIRE(report::decode(read(folder / "run.otlp"), "run", false, recording));
+  CHECK(recording.accounting->ticks == 7);
+}
+
+TEST_CASE("what a killed run left is kept, and a living one is left alone") {
+  const Folder folder;
+  test::World world;
+  const std::string path = folder / "run.otlp";
+  put(path + ".part", "leftover");
+  auto output = open(path);
+  CHECK(read(path + ".old.part") == "leftover");
+  const auto second = open_output({.path = path});
+  REQUIRE_FALSE(second);
+  CHECK(second.error().what.find("another recorder") != std::string::npos);
+  CHECK(output->write(full_window(world, 0)));
+  CHECK(output->close());
+}
+
+TEST_CASE("a link in place of the temporary is not followed") {
+  const Folder folder;
+  put(folder / "victim", "precious");
+  fs::create_symlink(folder / "victim", folder / "run.otlp.part");
+  const auto output = open_output({.path = folder / "run.otlp"});
+  REQUIRE_FALSE(output);
+  CHECK(output.error().what.find("in the way") != std::string::npos);
+  CHECK(read(folder / "victim") == "precious");
+}
+
+TEST_CASE("a link of one's own leads to the file") {
+  const Folder folder;
+  test::World world;
+  put(folder / "real.otlp", "before");
+  fs::create_symlink(folder / "real.otlp", folder / "link.otlp");
+  auto output = open(folder / "link.otlp");
+  CHECK(output->write(full_window(world, 0)));
+  CHECK(output->close());
+  CHECK(samples_in(folder / "real.otlp") == 1);
+  CHECK(fs::is_symlink(folder / "link.otlp"));
+}
+
+TEST_CASE("devices are written to as they are") {
+  test::World world;
+  auto null = open("/dev/null");
+  CHECK(null->write(full_window(world, 0)));
+  CHECK(null->close());
+  auto full = open("/dev/full");
+  const Status written = full->write(full_window(world, 0));
+  REQUIRE_FALSE(written);
+  CHECK(written.error().code == ENOSPC);
+  const auto closed = full->close();
+  REQUIRE_FALSE(closed);
+  CHECK(closed.error().message().find("/dev/full") != std::string::npos);
+  CHECK(fs::is_character_file("/dev/full"));
+  CHECK(fs::is_character_file("/dev/null"));
+  CHECK_FALSE(fs::exists("/dev/full.part"));
+}
+
+TEST_CASE("paths that cannot be written say so at once") {
+  const Folder folder;
+  for (const std::string& path : {folder / "no/such/run.otlp", folder / "no/such/", std::string("/proc/run.otlp")}) {
+    const auto output = open_output({.path = path});
+    REQUIRE_FALSE(output);
+    CHECK(output.error().failure == Failure::kFailed);
+  }
+  CHECK(open_output({.path = ""}).error().failure == Failure::kUsage);
+}
+
+TEST_CASE("a folder gets a file for each message, names sort by time") {
+  const Folder folder;
+  test::World world;
+  auto output = open(folder / "out/");
+  for (std::uint64_t number = 0; number < 3; ++number) {
+    CHECK(output->write(full_window(world, number)));
+    CHECK(folder.names("out").size() == number + 1);
+  }
+  CHECK(output->write(test::window(3, 0, 0)));
+  CHECK(folder.names("out").size() == 3);
+  const auto summary = output->close();
+  REQUIRE(summary);
+  CHECK(summary->files == 4);
+  const auto names = folder.names("out");
+  REQUIRE(names.size() == 4);
+  CHECK(names[0].starts_with("spanfold-20231114T221320.000000000Z-"));
+  for (const std::string& name : names) CHECK(name.ends_with(".otlp"));
+  CHECK(samples_in(folder / ("out/" + names[0])) == 1);
+  CHECK(samples_in(folder / ("out/" + names[3])) == 0);
+}
+
+TEST_CASE("--max-disk removes our oldest files and no others") {
+  const Folder folder;
+  test::World world;
+  fs::create_directory(folder / "out");
+  put(folder / "out/a-notes.otlp", std::string(100'000, 'x'));
+  put(folder / "out/spanfold-mine.otlp", std::string(100'000, 'x'));
+  auto output = open(folder / "out", 4000);
+  for (std::uint64_t number = 0; number < 12; ++number) CHECK(output->write(full_window(world, number, 500)));
+  const auto summary = output->close();
+  REQUIRE(summary);
+  CHECK(summary->files == 12);
+  std::uint64_t bytes = 0, ours = 0;
+  for (const std::string& name : folder.names("out")) {
+    if (name.starts_with("spanfold-2023")) {
+      bytes += fs::file_size(folder / ("out/" + name));
+      ++ours;
+      CHECK(name > "spanfold-20231114T221328");
+    }
+  }
+  CHECK(ours >= 2);
+  CHECK(bytes <= 4000);
+  CHECK(fs::exists(folder / "out/a-notes.otlp"));
+  CHECK(fs::exists(folder / "out/spanfold-mine.otlp"));
+
+  auto tiny = open(folder / "out", 10);
+  const Status refused = tiny->write(full_window(world, 20));
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().hint.find("--max-disk") != std::string::npos);
+}
+
+TEST_CASE("a full disk: kept for later, then lost with an error, the file before stays") {
+  const Folder folder;
+  fs::create_directory(folder / "disk");
+  if (::mount("tmpfs", (folder / "disk").c_str(), "tmpfs", 0, "size=64k") != 0) {
+    MESSAGE("SKIPPED: mounting a tmpfs needs root");
+    return;
+  }
+  {
+    test::World world;
+    const std::string path = folder / "disk/run.otlp";
+    put(path, std::string(20'000, 'b'));
+    put(folder / "disk/filler", std::string(28'000, 'f'));
+    auto output = open(path);
+    bool failed = false;
+    for (std::uint64_t number = 0; number < 10; ++number) failed |= !output->write(full_window(world, number, 3900));
+    CHECK(failed);
+    fs::remove(folder / "disk/filler");
+    CHECK(output->write(full_window(world, 10)));
+    REQUIRE(output->close());
+    CHECK(samples_in(path) == 11);
+
+    fs::remove(path + ".old");
+    const std::string before = read(path);
+    output = open(path, 0, 1000);
+    for (std::uint64_t number = 0; number < 30; ++number) (void)!output->write(full_window(world, number, 3900));
+    const auto closed = output->close();
+    REQUIRE_FALSE(closed);
+    CHECK(read(path) == before);
+    CHECK(folder.names("disk") == std::vector<std::string>{"run.otlp"});
+
+    fs::create_directory(folder / "disk/out");
+    output = open(folder / "disk/out/", 0, 20'000);
+    for (std::uint64_t number = 0; number < 30; ++number) (void)!output->write(full_window(world, number, 3900));
+    CHECK_FALSE(output->close());
+    for (const std::string& name : folder.names("disk/out")) CHECK(name.ends_with(".otlp"));
+  }
+  ::umount((folder / "disk").c_str());
+}
+
+}  // namespace spanfold::profile
