@@ -93,6 +93,7 @@ class Encoder::Impl {
   void write_processes(const Window& window) {
     std::vector<const ProcessSamples*> processes;
     for (const ProcessSamples& process : window.processes) processes.push_back(&process);
+    samples_.clear();
     std::stable_sort(processes.begin(), processes.end(),
                      [](const auto* left, const auto* right) { return left->resource < right->resource; });
     for (std::size_t first = 0; first < processes.size();) {
