@@ -99,4 +99,49 @@ int body_context(struct bpf_raw_tracepoint_args *ctx)
 	return 0;
 }
 
+SEC("raw_tp")
+int body_waiting(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct body_input *input = input_of(ctx);
+
+	if (input)
+		input->result = (__s64)bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA);
+	return 0;
+}
+
+/* The sample of step `i` of a storm; the test computes the same ones. */
+VERIFIED_ONCE storm_step(__u32 number, __u32 i)
+{
+	struct body_input *input = bpf_map_lookup_elem(&inputs, &number);
+	struct sf_scratch *work;
+
+	if (!input)
+		return 0;
+	work = fill_scratch(input);
+	if (!work)
+		return 0;
+	work->sample.span.span_id = STORM_SPAN(i);
+	work->msg.stack_id = STORM_STACK(input->pid_tgid, i);
+	if (!fold(ENTRY_TICK, input->epoch))
+		return 0;
+	/* Often, so that records are opened and released all the time: two threads then go for the same free one. */
+	if (i % 2)
+		close_thread(input->pid_tgid, input->epoch, NULL);
+	return 1;
+}
+
+SEC("raw_tp")
+int body_storm(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct body_input *input = input_of(ctx);
+	__u32 i, number = (__u32)ctx->args[0];
+
+	if (!input)
+		return 0;
+	input->result = 0;
+	for (i = 0; i < STORM_STEPS; i++)
+		input->result += storm_step(number, i);
+	return 0;
+}
+
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -21,4 +21,9 @@ struct body_input {
 
 #define BODY_INPUTS 8
 
+/* One run of a storm: many folds in a row, of spans and stacks that follow from the step and the thread. */
+#define STORM_STEPS 256
+#define STORM_SPAN(i) (1 + (i) % 3)
+#define STORM_STACK(thread, i) ((thread) * 1000 + (i) % 7)
+
 #endif

@@ -101,6 +101,12 @@ class Bodies {
     return sum;
   }
 
+  [[nodiscard]] std::uint64_t free_ring_bytes() {
+    body_input input = {};
+    call(progs().body_waiting, input);
+    return sizes_.ring_bytes - static_cast<std::uint64_t>(input.result);
+  }
+
   // Records that somebody owns.
   [[nodiscard]] std::uint32_t records_in_use() const {
     std::uint32_t used = 0;

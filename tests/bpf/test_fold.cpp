@@ -29,6 +29,13 @@ body_input sample(std::uint64_t thread, std::uint64_t span, std::uint64_t stack,
   return input;
 }
 
+void pin_to_cpu(std::uint32_t cpu) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(cpu, &set);
+  REQUIRE(pthread_setaffinity_np(pthread_self(), sizeof(set), &set) == 0);
+}
+
 std::uint64_t total(const Counts& counts) {
   std::uint64_t sum = 0;
   for (const auto& [key, count] : counts) sum += count;
@@ -43,13 +50,15 @@ void random_walk(std::uint64_t seed, const Sizes& sizes, int steps, unsigned dra
   std::map<std::uint32_t, std::uint64_t> folded_in;
   std::uint64_t lost = 0;
   std::uint32_t epoch = 0;
+  std::uint64_t until_sweep = 0;  // samples of a new epoch also meet records of the old one
   for (int step = 0; step < steps; ++step) {
     const std::uint64_t thread = 1 + random() % 6;
     const std::uint64_t action = random() % 1000;
     body_input input = sample(thread, 1 + random() % 12, random() % distinct, epoch);
-    if (action < 5) {
+    if (until_sweep > 0 && --until_sweep == 0) bpf.sweep(epoch);
+    if (action < 5 && until_sweep == 0) {
       ++epoch;
-      bpf.sweep(epoch);
+      until_sweep = 1 + random() % 20;
     } else if (action < 60) {
       input.keep = random() % 2 == 0 ? 1 : 0;
       bpf.call(bpf.progs().body_close, input);
@@ -89,8 +98,8 @@ TEST_CASE("random folds in a single bucket: what finds no record goes out on its
 
 TEST_CASE("random folds without tables: records roll") { random_walk(3, {.buckets = 16, .tables = 0}, 30000, 10, 400); }
 
-TEST_CASE("random folds into a ring of one page: refused emits are kept, drops are counted") {
-  random_walk(4, {.buckets = 2, .tables = 1, .ring_bytes = 4096}, 30000, 200, 400);
+TEST_CASE("random folds into a tiny ring: refused emits are kept, drops are counted") {
+  random_walk(4, {.buckets = 2, .tables = 1, .ring_bytes = 8192}, 30000, 200, 400);
 }
 
 TEST_CASE("a full ring drops with its reason, and loses nothing that it had taken") {
@@ -160,33 +169,55 @@ TEST_CASE("a program after exec has a record of its own under the same span and 
   CHECK(bpf.records_in_use() == 2);
 }
 
-TEST_CASE("threads on one span, each on a CPU, against a sweep at full speed: every sample once, under its thread") {
-  constexpr int kSteps = 30000;
-  const int cpus = libbpf_num_possible_cpus();
-  if (cpus < 2) {
+TEST_CASE("an emit that stops half way sends neither half twice") {
+  Bodies bpf({.buckets = 1, .tables = 1, .ring_bytes = 8192});
+  Counts model;
+  for (std::uint64_t stack = 0; stack < 200; ++stack) {
+    body_input input = sample(1, 1, stack, 0);
+    bpf.call(bpf.progs().body_fold, input);
+    REQUIRE(input.result == 1);
+    ++model[{input.pid_tgid, input.span.span_id, input.stack_id}];
+  }
+  // Folds of other threads, until the inline part of the first still fits into the ring and its table no more.
+  for (std::uint64_t thread = 10; bpf.free_ring_bytes() > 2500; ++thread) {
+    body_input input = sample(thread, 1, 1, 0);
+    bpf.call(bpf.progs().body_fold, input);
+    ++model[{input.pid_tgid, input.span.span_id, input.stack_id}];
+    bpf.call(bpf.progs().body_close, input);
+  }
+  body_input input = sample(1, 1, 1, 0);
+  bpf.call(bpf.progs().body_close, input);
+  CHECK(bpf.counters(0).count[SF_COUNT_EMIT_REFUSED] == 1);
+  CHECK(bpf.tables_in_use() == 1);
+  bpf.drain();
+  bpf.call(bpf.progs().body_close, input);
+  bpf.drain();
+  CHECK(bpf.counts == model);
+  CHECK(bpf.records_in_use() == 0);
+  CHECK(bpf.tables_in_use() == 0);
+}
+
+TEST_CASE("two CPUs that go for the same records, against a sweep: every sample once, under its own thread and span") {
+  constexpr std::uint64_t kRuns = 2000;
+  if (libbpf_num_possible_cpus() < 2) {
     MESSAGE("SKIPPED: needs two CPUs to race");
     return;
   }
-  Bodies bpf({.buckets = 1, .tables = 2, .ring_bytes = 1U << 22});
+  Bodies bpf({.buckets = 1, .tables = 2, .ring_bytes = 1U << 24});
   std::atomic<std::uint32_t> epoch = 0;
   std::atomic<int> running = 2;
-  std::vector<Counts> models(2);
-  auto fold_many = [&](std::uint32_t number) {
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    CPU_SET(number % 2, &set);
-    pthread_setaffinity_np(pthread_self(), sizeof(set), &set);
-    std::mt19937_64 random(number);
-    for (int step = 0; step < kSteps; ++step) {
-      body_input input = sample(number, 1 + random() % 3, random() % 30, epoch.load());
-      bpf.call(bpf.progs().body_fold, input, number);
-      if (input.result == 1) ++models[number - 1][{input.pid_tgid, input.span.span_id, input.stack_id}];
-      if (random() % 50 == 0) bpf.call(bpf.progs().body_close, input, number);
+  std::atomic<std::uint64_t> folded = 0;
+  auto storm = [&](std::uint32_t number) {
+    pin_to_cpu(number % 2);
+    for (std::uint64_t run = 0; run < kRuns; ++run) {
+      body_input input = sample(number, 1, 1, epoch.load());
+      bpf.call(bpf.progs().body_storm, input, number);
+      folded += static_cast<std::uint64_t>(input.result);
     }
     --running;
   };
-  std::thread first(fold_many, 1);
-  std::thread second(fold_many, 2);
+  std::thread first(storm, 1);
+  std::thread second(storm, 2);
   while (running.load() > 0) {
     ++epoch;
     bpf.sweep(epoch.load());
@@ -194,8 +225,12 @@ TEST_CASE("threads on one span, each on a CPU, against a sweep at full speed: ev
   first.join();
   second.join();
   bpf.sweep(++epoch);
-  Counts model = models[0];
-  model.insert(models[1].begin(), models[1].end());
+  Counts model;
+  for (const std::uint64_t thread : {1, 2}) {
+    const std::uint64_t id = sample(thread, 1, 1, 0).pid_tgid;
+    for (std::uint64_t i = 0; i < STORM_STEPS; ++i) model[{id, STORM_SPAN(i), STORM_STACK(id, i)}] += kRuns;
+  }
+  CHECK(folded.load() == 2 * kRuns * STORM_STEPS);
   CHECK(bpf.counts == model);
   CHECK(bpf.records_in_use() == 0);
   CHECK(bpf.tables_in_use() == 0);
