@@ -179,6 +179,19 @@ TEST_CASE("a window without samples, or without time, still makes a sound profil
   CHECK(recording.end_unix_nano() == window.start_unix_nano + 1);
 }
 
+TEST_CASE("a message holds nothing of the one before") {
+  for (const Mode mode : {Mode::kMessages, Mode::kIncrements}) {
+    test::World world;
+    Encoder encoder({.mode = mode, .version = "1"});
+    std::string first, second;
+    encoder.encode(small_window(world), first);
+    encoder.encode(test::window(1, 0, 0), second);
+    report::Recording recording;
+    decode_into(mode == Mode::kMessages ? second : first + second, recording);
+    CHECK(recording.entries.size() == (mode == Mode::kMessages ? 0 : 2));
+  }
+}
+
 TEST_CASE("hostile names stay distinct") {
   test::World world;
   Window window = test::window(0, 4, 0);
