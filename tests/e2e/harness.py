@@ -170,20 +170,18 @@ def file_accounting(path):
     fates = sum(figures[name] for name in ("in_span", "background", "idle", "filtered", "dropped"))
     if figures["ticks"] != fates:
         raise AssertionError(f"{path.name}: {figures['ticks']} ticks, but their fates add up to {fates}")
-    linked, unlinked = sample_sums(report["rows"])
-    if linked != figures["in_span"] or unlinked != figures["background"]:
-        raise AssertionError(f"{path.name}: {linked} samples in spans and {unlinked} outside, it claims {figures}")
+    totals = otlp.totals(path)
+    sums = {"in_span": sum(totals["spans"].values()), "background": sum(totals["background"].values())}
+    if any(figures[name] != count for name, count in sums.items()):
+        raise AssertionError(f"{path.name} holds {sums} samples, it claims {figures}")
+    shown = {(row["trace_id"], row["span_id"]): samples(row) for row in report["rows"] if "span_id" in row}
+    if shown != totals["spans"]:
+        raise AssertionError(f"{path.name}: the report shows other samples of spans than a plain decoder finds")
     return figures
 
 
 def samples(row):
     return row.get("on_cpu", {}).get("samples", 0)
-
-
-def sample_sums(rows):
-    """Samples inside spans, and outside."""
-    linked = sum(samples(row) for row in rows if "span_id" in row)
-    return linked, sum(samples(row) for row in rows) - linked
 
 
 def spanfold(*arguments, timeout=60, **kwargs):
@@ -194,9 +192,12 @@ def spanfold(*arguments, timeout=60, **kwargs):
 def run(*command, timeout=60, **kwargs):
     """Runs a command to its end: (exit code, stdout, stderr)."""
     words = [str(word) for word in command]
-    kwargs = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True, "timeout": timeout, **kwargs}
+    kwargs = {"stdin": subprocess.DEVNULL, "capture_output": True, "timeout": timeout, **kwargs}
     done = subprocess.run(words, check=False, **kwargs)
-    return done.returncode, done.stdout, done.stderr
+    try:
+        return done.returncode, done.stdout.decode(), done.stderr.decode()
+    except UnicodeDecodeError as error:
+        raise AssertionError(f"not valid UTF-8 from {words}: {done.stdout + done.stderr}") from error
 
 
 def report(files, *arguments):

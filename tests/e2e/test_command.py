@@ -83,15 +83,16 @@ class Filters(harness.StageCase):
         cls.stage.start_writer(binaries=["known"])
 
     def setUp(self):
-        self.first = self.start_known()
-        self.second = self.start_known()
+        self.first = self.start_known("2")
+        self.second = self.start_known("3")
 
     def tearDown(self):
         for running in (self.first, self.second):
             running.stop(signal.SIGKILL)
 
-    def start_known(self):
-        return self.stage.start_workload("known", "--seconds", "30", "--seed", "2")
+    def start_known(self, seed):
+        """Each with traces of its own: a span that two processes share belongs to neither."""
+        return self.stage.start_workload("known", "--seconds", "30", "--seed", seed)
 
     def pids(self, recording):
         return {row["pid"] for row in analysis.span_rows(recording.rows())}

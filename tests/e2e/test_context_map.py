@@ -197,12 +197,15 @@ class WhatItSays(ContextMapCase):
         # wait for a CPU) an earlier function still runs. An id older than the function is one that somebody remembered.
         self.assertFalse([steps for steps in behind if steps > 100], "ids that were no longer there at the interrupt")
         self.assertGreater(behind[0], 0.95 * total)
-        self.assertGreater(total, 2500)
-        self.assertGreater(recording.accounting.background, 600, "the deleted entry leaves samples without a span")
+        accounting = recording.accounting
+        cpu_ns = int(recording.stdout.split()[1])
+        analysis.check_count("samples", total + accounting.background, cpu_ns * 0.999e-6, accounting.missed, slack=0.05)
+        self.assertGreater(accounting.background, 0.1 * total, "the deleted entry leaves samples without a span")
 
     def test_exec_splits_a_process(self):
         self.stage.start_writer(binaries=["family", "known"])
-        then = ["--then", harness.WORKLOADS / "known", "--then-arg", "2"]
+        # 3 s of the thread's CPU, of which it has used 1: exec does not reset that clock.
+        then = ["--then", harness.WORKLOADS / "known", "--then-arg", "3"]
         command = harness.workload("family", "--mode", "exec", "--ms", "1000", *then)
         recording = self.stage.record("-F", "999", "--flush", "1", command=command).check()
         rows = {row["span_id"]: row for row in analysis.span_rows(recording.rows())}
@@ -214,4 +217,4 @@ class WhatItSays(ContextMapCase):
         self.assertGreater(counts["poll_for_work"], 100, "the entry outlives exec, and the map decides")
         after = [row for span, row in rows.items() if not span.startswith("05")]
         analysis.check_right_spans(after, {**analysis.KNOWN, 5: {"before_exec"}})
-        self.assertGreater(sum(map(harness.samples, after)), 1000)
+        self.assertGreater(sum(map(harness.samples, after)), 500)

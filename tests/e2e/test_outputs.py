@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files, folders, pipes; and what signals leave of them."""
 
-import pathlib
 import re
 import shutil
 import signal
@@ -12,15 +11,18 @@ import analysis
 import harness
 
 
-class Outputs(harness.StageCase):
+class OutputCase(harness.StageCase):
+    def check_no_part(self, recording):
+        parts = [path.name for path in self.stage.folder.glob(f"{recording.output.name}*.part")]
+        self.assertFalse(parts)
+
+
+class Outputs(OutputCase):
     @classmethod
     def set_up_stage(cls):
         cls.stage.start_writer(binaries=["known"])
         cls.known = harness.workload("known", "--seconds", "2.5")
         cls.folder = cls.stage.record("-F", "499", "--flush", "500ms", output="folder/", command=cls.known).check()
-
-    def names(self, folder):
-        return sorted(path.name for path in pathlib.Path(folder).iterdir())
 
     def test_folder_holds_a_file_for_each_flush(self):
         self.assertGreaterEqual(len(self.folder.files), 4)
@@ -40,11 +42,21 @@ class Outputs(harness.StageCase):
         merged = harness.report([self.folder.output], *options)
         self.assertEqual(merged, harness.report(self.folder.files, *options))
 
+    def test_quiet_windows(self):
+        """Flushes without a sample, in the middle and at the end: their accounting goes into the next message."""
+        known = harness.WORKLOADS / "known"
+        script = f"{known} --seconds 0.5; sleep 1; {known} --seconds 0.5; sleep 1"
+        for output in ("quiet.otlp", "quiet/"):
+            with self.subTest(output=output):
+                options = ["-F", "499", "--flush", "200ms"]
+                recording = self.stage.record(*options, output=output, command=["sh", "-c", script]).check()
+                analysis.check_right_spans(recording.rows(), analysis.KNOWN)
+
     def test_single_file_of_many_flushes(self):
         recording = self.stage.record("-F", "499", "--flush", "250ms", command=self.known).check()
         self.assertEqual(recording.files, [recording.output])
         analysis.check_right_spans(recording.rows(), analysis.KNOWN)
-        self.assertFalse(list(self.stage.folder.glob("*.part")))
+        self.check_no_part(recording)
 
     def test_previous_file_is_kept(self):
         first = self.stage.record(output="again.otlp", command=["true"]).check()
@@ -80,7 +92,7 @@ class Outputs(harness.StageCase):
         self.assertRegex(running.err(), r"(?m)^spanfold: error: .*standard output")
 
 
-class Signals(harness.StageCase):
+class Signals(OutputCase):
     @classmethod
     def set_up_stage(cls):
         cls.stage.start_writer(binaries=["known"])
@@ -101,10 +113,9 @@ class Signals(harness.StageCase):
             time.sleep(0.05)
         recording = self.stage.finish(running, timeout=10).check()
         self.assertLess(time.monotonic() - sent, 5)
-        self.assertGreater(recording.accounting.in_span, 300)
+        self.assertGreater(recording.accounting.in_span, 100)
         analysis.check_right_spans(recording.rows(), analysis.KNOWN)
-        self.assertFalse(list(self.stage.folder.glob("*.part")))
-        return recording
+        self.check_no_part(recording)
 
     def test_term(self):
         self.record_until(signal.SIGTERM)
