@@ -13,7 +13,7 @@ CLANG      ?= clang
 BPFTOOL    ?= bpftool
 PYTHON     ?= python3
 PKG_CONFIG ?= pkg-config
-CXXFLAGS   ?= -O2 -g
+CXXFLAGS   ?= $(if $(filter 1,$(SAN)),-O1 -g1,-O2 -g)
 
 ARCH     := $(patsubst aarch64,arm64,$(shell uname -m))
 BPF_ARCH := $(patsubst x86_64,x86,$(ARCH))

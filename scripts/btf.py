@@ -103,7 +103,7 @@ class Btf:
         return self._string(name), value - (1 << 64) if signed and high >> 31 else value
 
 
-def _elf_section(data, wanted):
+def elf_section(data, wanted):
     if data[:6] != b"\x7fELF\x02\x01":
         return None
     table, = struct.unpack_from("<Q", data, 0x28)
@@ -153,7 +153,7 @@ def find_btf(data):
         if payload.startswith(magic):
             data = unpack(payload)
             break
-    section = _elf_section(data, b".BTF")
+    section = elf_section(data, b".BTF")
     if section:
         return Btf(section), data
     best = None

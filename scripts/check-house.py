@@ -41,8 +41,10 @@ def list_files(root):
 def expected_licences(name):
     if name.startswith("bpf/") or NO_SIZE.fullmatch(name):
         return {KERNEL_LICENCE}
-    # The kernel lends its GPL helpers only to programs that are GPL too, so the tests' programs offer that choice.
-    return {LICENCE, f"{LICENCE} OR GPL-2.0-only"} if name.startswith(("tests/", "bench/")) else {LICENCE}
+    if not name.startswith(("tests/", "bench/")):
+        return {LICENCE}
+    # The kernel lends its GPL helpers only to programs that are GPL too, so these programs offer that choice.
+    return {LICENCE, f"{LICENCE} OR GPL-2.0-only"} | ({KERNEL_LICENCE} if name.endswith((".bpf.c", ".bpf.h")) else set())
 
 
 def needs_licence(name, first_line):

@@ -150,6 +150,7 @@ def run(command, given, limit_seconds):
         sys.stdout.write(text)
         sys.stdout.flush()
         lines.append(COLOUR.sub("", text))
+    process.stdout.close()
     code = process.wait()
     timer.cancel()
     return code, "".join(lines), timed_out.is_set()
