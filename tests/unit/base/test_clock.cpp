@@ -48,9 +48,26 @@ TEST_CASE("durations as people write them") {
 }
 
 TEST_CASE("durations that make no sense are usage errors that name the text") {
-  const std::vector<std::string_view> cases = {
-       "", "s", ".", "-1s", "+1s", " 1s", "1 s", "1s ", "1x", "1S", "1e3", "1..5s", "1.2.3", "0.5ns", "0x10",
-        "9223372036854775808ns", "9223372037s", "99999999999999999999999999999999999999999999999999", "1d", {"1\0s", 3}};
+  const std::vector<std::string_view> cases = {"",
+                                               "s",
+                                               ".",
+                                               "-1s",
+                                               "+1s",
+                                               " 1s",
+                                               "1 s",
+                                               "1s ",
+                                               "1x",
+                                               "1S",
+                                               "1e3",
+                                               "1..5s",
+                                               "1.2.3",
+                                               "0.5ns",
+                                               "0x10",
+                                               "9223372036854775808ns",
+                                               "9223372037s",
+                                               "99999999999999999999999999999999999999999999999999",
+                                               "1d",
+                                               {"1\0s", 3}};
   for (const std::string_view text : cases) {
     CAPTURE(text);
     const auto parsed = parse_duration_ns(text);
@@ -62,9 +79,10 @@ TEST_CASE("durations that make no sense are usage errors that name the text") {
 }
 
 TEST_CASE("sizes as people write them") {
-  const std::vector<Case> cases = {{"0", 0},           {"4096", 4096},         {"10KiB", 10'240},   {"10k", 10'240},
-                                   {"64M", 64U << 20}, {"64mib", 64U << 20},   {"2G", 2ULL << 30},  {"2GiB", 2ULL << 30},
-                                   {"1T", 1ULL << 40}, {"0.5K", 512},          {"1tib", 1ULL << 40}, {"9223372036854775807", kLargest}};
+  const std::vector<Case> cases = {{"0", 0},           {"4096", 4096},       {"10KiB", 10'240},
+                                   {"10k", 10'240},    {"64M", 64U << 20},   {"64mib", 64U << 20},
+                                   {"2G", 2ULL << 30}, {"2GiB", 2ULL << 30}, {"1T", 1ULL << 40},
+                                   {"0.5K", 512},      {"1tib", 1ULL << 40}, {"9223372036854775807", kLargest}};
   for (const auto& each : cases) {
     CAPTURE(each.text);
     const auto parsed = parse_size_bytes(each.text);
