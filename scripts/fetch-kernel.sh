@@ -27,7 +27,7 @@ if [ "${1:-}" = --update ]; then
   update=yes
   shift
 fi
-[ $# -ge 2 ] && [ $# -le 3 ] || usage
+if [ $# -lt 2 ] || [ $# -gt 3 ]; then usage; fi
 suite=$1 arch=$2 meta=${3:-linux-image-$2}
 [[ $suite$arch$meta =~ ^[a-z0-9.+-]+$ ]] || usage
 
@@ -42,6 +42,7 @@ for tool in apt-get apt-cache dpkg-deb; do
   command -v "$tool" >/dev/null || fail "$tool is missing: this works on Debian and Ubuntu only"
 done
 
+# shellcheck disable=SC2016 # these names are apt's
 uri=$(apt-get indextargets --format '$(ORIGIN)|$(COMPONENT)|$(CODENAME)|$(REPO_URI)' |
   awk -F '|' '$1 == "Debian" && $2 == "main" && $3 !~ /-/ { print $4; exit }')
 [ -n "$uri" ] || fail "no Debian archive among this machine's apt sources (or apt-get update never ran)"

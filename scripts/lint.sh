@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # All that can be said about the code without running it. Every check runs, whatever the others said.
 set -uo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit
 
 for tool in clang-format clang-tidy shellcheck python3; do
   command -v "$tool" >/dev/null || {

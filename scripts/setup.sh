@@ -10,7 +10,9 @@ usage: scripts/setup.sh [--check] [build] [test] [lint]
 TEXT
 }
 
-build='clang:compiles_the_BPF_programs
+# Package and reason, one a line.
+declare -A needed=(
+  [build]='clang:compiles_the_BPF_programs
 llvm:reads_and_strips_BPF_objects
 bpftool:links_BPF_objects_and_makes_their_skeletons
 g++:compiles_the_loader
@@ -24,12 +26,13 @@ libprotozero-dev:writes_and_reads_protobuf
 libcli11-dev:parses_the_command_line
 libiberty-dev:demangles_C++_and_Rust_names
 python3:runs_the_scripts'
-test='doctest-dev:runs_the_unit_tests
+  [test]='doctest-dev:runs_the_unit_tests
 libcpp-httplib-dev:is_the_server_of_the_test_service
 python3-venv:holds_the_second_OTLP_decoder_of_the_tests'
-lint='clang-format:checks_the_format
+  [lint]='clang-format:checks_the_format
 clang-tidy:checks_the_C++
 shellcheck:checks_the_scripts'
+)
 
 check=no
 groups=()
@@ -45,7 +48,7 @@ done
 
 wanted=()
 for group in "${groups[@]}"; do
-  mapfile -t -O "${#wanted[@]}" wanted <<<"${!group}"
+  mapfile -t -O "${#wanted[@]}" wanted <<<"${needed[$group]}"
 done
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
