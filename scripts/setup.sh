@@ -12,26 +12,26 @@ TEXT
 
 # Package and reason, one a line.
 declare -A needed=(
-  [build]='clang:compiles_the_BPF_programs
-llvm:reads_and_strips_BPF_objects
-bpftool:links_BPF_objects_and_makes_their_skeletons
-g++:compiles_the_loader
-make:runs_the_build
-pkg-config:finds_the_libraries
-libbpf-dev:loads_BPF_programs
-libelf-dev:reads_symbol_tables
-zlib1g-dev:packs_profiles
-libfmt-dev:formats_text
-libprotozero-dev:writes_and_reads_protobuf
-libcli11-dev:parses_the_command_line
-libiberty-dev:demangles_C++_and_Rust_names
-python3:runs_the_scripts'
-  [test]='doctest-dev:runs_the_unit_tests
-libcpp-httplib-dev:is_the_server_of_the_test_service
-python3-venv:holds_the_second_OTLP_decoder_of_the_tests'
-  [lint]='clang-format:checks_the_format
-clang-tidy:checks_the_C++
-shellcheck:checks_the_scripts'
+  [build]='clang:compiles the BPF programs
+llvm:reads and strips BPF objects
+bpftool:links BPF objects and makes their skeletons
+g++:compiles the loader
+make:runs the build
+pkg-config:finds the libraries
+libbpf-dev:loads BPF programs
+libelf-dev:reads symbol tables
+zlib1g-dev:packs profiles
+libfmt-dev:formats text
+libprotozero-dev:writes and reads protobuf
+libcli11-dev:parses the command line
+libiberty-dev:demangles C++ and Rust names
+python3:runs the scripts'
+  [test]='doctest-dev:runs the unit tests
+libcpp-httplib-dev:is the server of the test service
+python3-venv:holds the second OTLP decoder of the tests'
+  [lint]='clang-format:checks the format
+clang-tidy:checks the C++
+shellcheck:checks the scripts'
 )
 
 check=no
@@ -59,8 +59,7 @@ if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
   {
     echo "setup: this is neither Debian nor Ubuntu, so nothing was installed. These are needed (Debian's names):"
     for entry in "${wanted[@]}"; do
-      why=${entry#*:}
-      printf '  %-20s %s\n' "${entry%%:*}" "${why//_/ }"
+      printf '  %-20s %s\n' "${entry%%:*}" "${entry#*:}"
     done
     echo "Not found in PATH: ${missing_tools[*]:-all tools are there, the libraries were not looked for}"
   } >&2
@@ -91,9 +90,8 @@ done
 echo "setup: missing packages:" >&2
 packages=()
 for entry in "${missing[@]}"; do
-  package=${entry%%:*} why=${entry#*:}
-  printf '  %-20s %s\n' "$package" "${why//_/ }" >&2
-  packages+=("$package")
+  printf '  %-20s %s\n' "${entry%%:*}" "${entry#*:}" >&2
+  packages+=("${entry%%:*}")
 done
 [ "$check" = no ] || exit 1
 
