@@ -51,12 +51,21 @@ std::string load_hint(int code) {
   return "-v shows what the kernel said";
 }
 
+// A ring that a full table's message does not fit into would keep that table for ever.
+constexpr std::uint32_t kLeastRingBytes = std::bit_ceil(std::uint32_t{sizeof(sf_fold_msg)} + BPF_RINGBUF_HDR_SZ);
+static_assert(sizeof(sf_stack_msg) < sizeof(sf_fold_msg), "a table's message is the longest");
+
+// In powers of two, and at least a page: what the kernel wants of a ring.
+std::uint32_t ring_bytes_of(const Sizes& sizes) {
+  const auto page = static_cast<std::uint32_t>(sysconf(_SC_PAGESIZE));
+  return std::bit_ceil(std::max({sizes.ring_bytes, page, kLeastRingBytes}));
+}
+
 void size_maps(spanfold_bpf& skeleton, const ProgramOptions& options) {
   const Sizes& sizes = options.sizes;
-  const auto page = static_cast<std::uint32_t>(sysconf(_SC_PAGESIZE));
   const std::uint32_t buckets = std::bit_ceil(std::max(sizes.buckets, 1U));
   const std::uint32_t sets = std::bit_ceil(std::max(sizes.sent_sets, 1U));
-  bpf_map__set_max_entries(skeleton.maps.ring, std::bit_ceil(std::max(sizes.ring_bytes, page)));
+  bpf_map__set_max_entries(skeleton.maps.ring, ring_bytes_of(sizes));
   bpf_map__set_max_entries(skeleton.maps.owners, buckets);
   bpf_map__set_max_entries(skeleton.maps.records, buckets * SF_BUCKET_WAYS);
   bpf_map__set_max_entries(skeleton.maps.tables, std::max(sizes.tables, 1U));
@@ -70,7 +79,7 @@ void set_knobs(sf_config& knobs, const ProgramOptions& options) {
   knobs.bucket_mask = std::bit_ceil(std::max(options.sizes.buckets, 1U)) - 1;
   knobs.sent_mask = std::bit_ceil(std::max(options.sizes.sent_sets, 1U)) - 1;
   knobs.table_count = options.sizes.tables;
-  knobs.wakeup_bytes = options.sizes.ring_bytes / 4;
+  knobs.wakeup_bytes = ring_bytes_of(options.sizes) / 4;
   knobs.filter = options.filter ? SF_FILTER_TARGETS : SF_FILTER_NONE;
   knobs.background_stacks = options.background_stacks ? 1 : 0;
   knobs.follow_forks = options.follow_forks ? 1 : 0;
