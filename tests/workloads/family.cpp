@@ -28,6 +28,7 @@ enum Kind : std::uint8_t { kParent = 1, kForked, kExeced, kShort, kBeforeExec };
 
 void become(const std::vector<std::string>& command) {
   std::vector<char*> words;
+  words.reserve(command.size() + 1);
   for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
   words.push_back(nullptr);
   execv(words[0], words.data());

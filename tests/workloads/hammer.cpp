@@ -77,7 +77,7 @@ int main(int count, char** words) {
   const std::string map = options.text("--ctx-map");  // given: publish by system calls on this map
   if (!map.empty()) plan.map = std::make_unique<workload::ContextMap>(map);
   plan.turns = options.count("--turns", 2000);
-  plan.pool = std::max(options.count("--pool", kPhases) / kPhases, 1U) * kPhases;
+  plan.pool = std::max<std::uint64_t>(options.count("--pool", kPhases) / kPhases, 1) * kPhases;
   plan.end_ns = workload::steady_ns() + static_cast<std::uint64_t>(options.number("--seconds", 3) * 1e9);
 
   std::vector<std::thread> threads;

@@ -102,7 +102,7 @@ class SpanLog {
 class ScopedSpan {
  public:
   ScopedSpan(SpanLog& log, const SpanIds& ids, std::string name, SpanKind kind, std::string route = "")
-      : log_(log), parent_(current_) {
+      : log_(log), parent_(current) {
     record_.ids = ids;
     if (parent_ != nullptr) {
       record_.ids.trace_id = parent_->record_.ids.trace_id;
@@ -112,7 +112,7 @@ class ScopedSpan {
     record_.route = std::move(route);
     record_.kind = kind;
     record_.start_unix_ns = wall_ns();
-    current_ = this;
+    current = this;
     cpu_start_ns_ = thread_cpu_ns();
     begin(record_.ids);
   }
@@ -123,20 +123,20 @@ class ScopedSpan {
     const std::uint64_t cpu_ns = thread_cpu_ns() - cpu_start_ns_;
     record_.end_unix_ns = wall_ns();
     record_.own_cpu_ns = cpu_ns - inner_cpu_ns_;
-    finished_.push_back(std::move(record_));
-    current_ = parent_;
+    finished.push_back(std::move(record_));
+    current = parent_;
     if (parent_ != nullptr) {
       parent_->inner_cpu_ns_ += cpu_ns;
       return;
     }
     // Written outside of any span, so that writing is nobody's work.
-    log_.write(finished_);
-    finished_.clear();
+    log_.write(finished);
+    finished.clear();
   }
 
   // What a function used goes to the span that its thread is in.
   static void account(const char* function, std::uint64_t cpu_ns) {
-    if (current_ != nullptr) current_->record_.function_cpu_ns[function] += cpu_ns;
+    if (current != nullptr) current->record_.function_cpu_ns[function] += cpu_ns;
   }
 
  private:
@@ -146,8 +146,8 @@ class ScopedSpan {
   std::uint64_t cpu_start_ns_ = 0;
   std::uint64_t inner_cpu_ns_ = 0;
 
-  static inline thread_local ScopedSpan* current_ = nullptr;
-  static inline thread_local std::vector<SpanRecord> finished_;
+  static inline thread_local ScopedSpan* current = nullptr;
+  static inline thread_local std::vector<SpanRecord> finished;
 };
 
 }  // namespace workload

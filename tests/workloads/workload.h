@@ -53,15 +53,15 @@ inline void store_big_endian(std::uint8_t* bytes, std::uint64_t value, unsigned 
 }
 
 // A span id that tells a test what ran: byte 0 the kind (1 and up), byte 1 the thread, six bytes a serial number.
-// The trace id is random-looking and the same for the same seed and trace number.
+// The trace id is random-looking and the same for the same seed and trace number; what tells traces apart comes first.
 inline SpanIds make_ids(std::uint8_t kind, std::uint8_t thread, std::uint64_t serial, std::uint64_t seed,
                         std::uint64_t trace) {
   SpanIds ids;
   ids.span_id[0] = kind;
   ids.span_id[1] = thread;
   store_big_endian(ids.span_id.data() + 2, serial, 6);
-  store_big_endian(ids.trace_id.data(), mix(seed), 8);
-  store_big_endian(ids.trace_id.data() + 8, mix(mix(seed) ^ trace), 8);
+  store_big_endian(ids.trace_id.data(), mix(mix(seed) ^ trace), 8);
+  store_big_endian(ids.trace_id.data() + 8, mix(seed), 8);
   return ids;
 }
 
