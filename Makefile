@@ -50,7 +50,9 @@ WORKLOAD_LIBS := -Wl,--as-needed $(shell $(PKG_CONFIG) --libs $(WORKLOAD_PACKAGE
 
 BPF_SRC   := $(sort $(wildcard bpf/*.bpf.c))
 TEST_BPF  := $(sort $(wildcard tests/workloads/*.bpf.c tests/bpf/*.bpf.c bench/*.bpf.c))
-ROOM_SRC  := $(filter-out loader/app/main.cpp,$(sort $(foreach room,$(ROOMS),$(wildcard loader/$(room)/*.cpp))))
+# The command of a room that is left out goes with it.
+ROOM_SRC  := $(filter-out loader/app/main.cpp $(WITHOUT:%=loader/app/%_command.cpp), \
+               $(sort $(foreach room,$(ROOMS),$(wildcard loader/$(room)/*.cpp))))
 UNIT_SRC  := $(sort $(wildcard tests/unit/*.cpp tests/unit/*/*.cpp))
 UNIT_SRC  := $(filter-out $(foreach room,$(WITHOUT),$(wildcard tests/unit/$(room)/*.cpp)),$(UNIT_SRC))
 BPFT_SRC  := $(sort $(wildcard tests/bpf/*.cpp)) $(if $(wildcard tests/bpf/main.cpp),,tests/unit/main.cpp)

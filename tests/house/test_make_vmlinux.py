@@ -159,10 +159,10 @@ class Making(Kernel):
         self.compile(header, "struct whole w;")
 
     def test_enums(self):
-        header = self.header("enum color\nvalues LONE_SMALL")
+        header = self.header("enum color\nvalues LONE_SMALL\nstruct inner *")
         self.assertIn("GREEN = 5,", header)
         self.assertIn("LONE_SMALL = 3,", header)
-        self.compile(header, "enum color f(void) { return LONE_SMALL == 3 ? RED : GREEN; }")
+        self.compile(header, "int f(int x) { return x == LONE_SMALL ? RED : GREEN; }")
 
     def test_an_enum_in_a_field_comes_along(self):
         self.compile(self.header("struct big color"), "int f(struct big *b) { return b->color == GREEN; }")
