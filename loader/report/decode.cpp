@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <protozero/exception.hpp>
+#include <utility>
 
 #include "profile/accounting.h"
 #include "profile/otlp_fields.h"
@@ -105,8 +107,11 @@ class Decoder {
 
   // Samples may stand before the fields that say what they mean: two passes.
   void read_profile(std::string_view bytes) {
-    ValueType sample_type, period_type;
-    std::uint64_t start = 0, duration = 0, period = 0;
+    ValueType sample_type;
+    ValueType period_type;
+    std::uint64_t start = 0;
+    std::uint64_t duration = 0;
+    std::uint64_t period = 0;
     bool has_samples = false;
     pbf_reader field(bytes.data(), bytes.size());
     while (field.next()) {
@@ -170,8 +175,11 @@ class Decoder {
   }
 
   void read_sample(pbf_reader field, const Meaning& meaning) {
-    std::uint64_t stack = 0, link = 0, sum = 0;
-    std::size_t values = 0, timestamps = 0;
+    std::uint64_t stack = 0;
+    std::uint64_t link = 0;
+    std::uint64_t sum = 0;
+    std::size_t values = 0;
+    std::size_t timestamps = 0;
     while (field.next()) {
       switch (field.tag()) {
         case otlp::sample::kStackIndex: stack = read_varint(field); break;
@@ -232,22 +240,18 @@ class Decoder {
       return;
     }
     profile::Accounting accounting;
-    if (attribute.key == profile::kTicksKey)
-      accounting.ticks = value;
-    else if (attribute.key == profile::kInSpanKey)
-      accounting.in_span = value;
-    else if (attribute.key == profile::kBackgroundKey)
-      accounting.background = value;
-    else if (attribute.key == profile::kIdleKey)
-      accounting.idle = value;
-    else if (attribute.key == profile::kFilteredKey)
-      accounting.filtered = value;
-    else if (attribute.key == profile::kMissedKey)
-      accounting.missed = value;
-    else if (attribute.key.starts_with(profile::kDroppedPrefix)) {
+    const std::array<std::pair<std::string_view, std::uint64_t*>, 6> figures = {
+        {{profile::kTicksKey, &accounting.ticks},
+         {profile::kInSpanKey, &accounting.in_span},
+         {profile::kBackgroundKey, &accounting.background},
+         {profile::kIdleKey, &accounting.idle},
+         {profile::kFilteredKey, &accounting.filtered},
+         {profile::kMissedKey, &accounting.missed}}};
+    for (const auto& [key, figure] : figures) {
+      if (attribute.key == key) *figure = value;
+    }
+    if (attribute.key.starts_with(profile::kDroppedPrefix)) {
       accounting.dropped[std::string(attribute.key.substr(profile::kDroppedPrefix.size()))] = value;
-    } else {
-      return;
     }
     if (!into_.accounting) into_.accounting.emplace();
     *into_.accounting += accounting;

@@ -163,10 +163,10 @@ class Grouper {
                       [this](const Rank& left, const Rank& right) {
                         if (left.cost != right.cost) return costlier(left.cost, right.cost);
                         if (left.total != right.total) return costlier(left.total, right.total);
-                        const Row& a = rows_[left.row];
-                        const Row& b = rows_[right.row];
-                        return std::tie(a.key, a.trace_id, a.service, a.executable) <
-                               std::tie(b.key, b.trace_id, b.service, b.executable);
+                        const Row& first = rows_[left.row];
+                        const Row& second = rows_[right.row];
+                        return std::tie(first.key, first.trace_id, first.service, first.executable) <
+                               std::tie(second.key, second.trace_id, second.service, second.executable);
                       });
     result.cut_rows = order.size() - kept;
     if (result.cut_rows != 0) result.others = Row{.key = std::string(kOthersKey)};
@@ -209,9 +209,9 @@ class Grouper {
     std::sort(row.stacks.begin(), row.stacks.end(), [&](const StackCost& left, const StackCost& right) {
       if (left.cost != right.cost) return costlier(left.cost, right.cost);
       if (left.stack == right.stack) return left.kind < right.kind;
-      const auto a = recording_.stack(left.stack);
-      const auto b = recording_.stack(right.stack);
-      return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end(), by_names);
+      const auto first = recording_.stack(left.stack);
+      const auto second = recording_.stack(right.stack);
+      return std::lexicographical_compare(first.begin(), first.end(), second.begin(), second.end(), by_names);
     });
   }
 
@@ -266,9 +266,11 @@ std::vector<FunctionCost> functions_of(const Recording& recording, const std::ve
     }
   }
   std::sort(functions.begin(), functions.end(), [&](const FunctionCost& left, const FunctionCost& right) {
-    const Cost left_self = sum(left.self), right_self = sum(right.self);
+    const Cost left_self = sum(left.self);
+    const Cost right_self = sum(right.self);
     if (left_self != right_self) return costlier(left_self, right_self);
-    const Cost left_total = sum(left.total), right_total = sum(right.total);
+    const Cost left_total = sum(left.total);
+    const Cost right_total = sum(right.total);
     if (left_total != right_total) return costlier(left_total, right_total);
     return recording.frames()[left.frame] < recording.frames()[right.frame];
   });

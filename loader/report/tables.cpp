@@ -161,20 +161,22 @@ std::string_view Tables::function_name(std::string_view line) const {
   std::uint64_t index = 0;
   pbf_reader in_line(line.data(), line.size());
   while (in_line.next()) {
-    if (in_line.tag() == otlp::line::kFunctionIndex)
+    if (in_line.tag() == otlp::line::kFunctionIndex) {
       index = read_varint(in_line);
-    else
+    } else {
       in_line.skip();
+    }
   }
   if (index == 0) return {};
   const std::string_view bytes = row(functions_, index, "function");
   std::uint64_t name = 0;
   pbf_reader in_function(bytes.data(), bytes.size());
   while (in_function.next()) {
-    if (in_function.tag() == otlp::function::kName)
+    if (in_function.tag() == otlp::function::kName) {
       name = read_varint(in_function);
-    else
+    } else {
       in_function.skip();
+    }
   }
   return name == 0 ? std::string_view() : string(name);
 }
@@ -182,7 +184,10 @@ std::string_view Tables::function_name(std::string_view line) const {
 std::string Tables::unnamed(const Location& location) const {
   if (location.mapping == 0) return "[unknown]";
   const std::string_view bytes = row(mappings_, location.mapping, "mapping");
-  std::uint64_t start = 0, limit = 0, offset = 0, filename = 0;
+  std::uint64_t start = 0;
+  std::uint64_t limit = 0;
+  std::uint64_t offset = 0;
+  std::uint64_t filename = 0;
   pbf_reader field(bytes.data(), bytes.size());
   while (field.next()) {
     switch (field.tag()) {
