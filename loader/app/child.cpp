@@ -34,7 +34,7 @@ Result<std::pair<Fd, Fd>> make_pipe() {
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
-  signal(SIGPIPE, SIG_DFL);
+  (void)signal(SIGPIPE, SIG_DFL);
   execvp(argv[0], argv.data());
   const int code = errno;
   [[maybe_unused]] const auto written = write(failure, &code, sizeof(code));
@@ -44,7 +44,11 @@ Result<std::pair<Fd, Fd>> make_pipe() {
 }  // namespace
 
 Child::Child(pid_t pid, Fd pidfd, Fd gate, Fd failure, std::string name)
-    : pid_(pid), pidfd_(std::move(pidfd)), gate_(std::move(gate)), failure_(std::move(failure)), name_(std::move(name)) {}
+    : pid_(pid),
+      pidfd_(std::move(pidfd)),
+      gate_(std::move(gate)),
+      failure_(std::move(failure)),
+      name_(std::move(name)) {}
 
 Child::~Child() {
   if (pid_ <= 0 || reaped_ || !pidfd_) return;
@@ -61,6 +65,7 @@ Result<Child> Child::fork(const std::vector<std::string>& command) {
   if (!failure) return failure.error();
   std::vector<std::string> words = command;
   std::vector<char*> argv;
+  argv.reserve(words.size() + 1);
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
   const pid_t pid = ::fork();
@@ -84,7 +89,8 @@ Status Child::run() {
   if (read(failure_.get(), &code, sizeof(code)) == sizeof(code)) {
     waitpid(pid_, &status_, 0);
     reaped_ = true;
-    return Error{.what = fmt::format("run {}", name_), .code = code, .hint = "the command after -- must be a program in PATH"};
+    return Error{
+        .what = fmt::format("run {}", name_), .code = code, .hint = "the command after -- must be a program in PATH"};
   }
   return ok();
 }

@@ -18,6 +18,8 @@ class Child {
   static Result<Child> fork(const std::vector<std::string>& command);
   Child(Child&&) = default;
   Child& operator=(Child&&) = delete;
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
   ~Child();
 
   [[nodiscard]] pid_t pid() const { return pid_; }

@@ -68,7 +68,8 @@ int dispatch(const std::vector<std::string>& words) {
     fmt::print("{}", kUsage);
     return 0;
   }
-  return fail(Error{.what = fmt::format("{} is no command", words[0]), .hint = "see spanfold --help", .failure = Failure::kUsage});
+  return fail(Error{
+      .what = fmt::format("{} is no command", words[0]), .hint = "see spanfold --help", .failure = Failure::kUsage});
 }
 
 }  // namespace

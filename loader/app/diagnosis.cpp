@@ -16,17 +16,18 @@ void Diagnosis::look(const bpf::Recorder& recorder, std::uint64_t in_span, std::
   if (said_ || background < (last ? 1 : kEnoughSamples)) return;
   said_ = true;
   switch (recorder.context_state()) {
-    case bpf::ContextState::kUnusable:
-      break;  // said when it was opened
+    case bpf::ContextState::kUnusable: break;  // said when it was opened
     case bpf::ContextState::kEmpty:
-      log::warning("the context map {} is {} and empty: none of {} samples is in a span; OBI fills it only with "
-                   "OTEL_EBPF_BPF_POPULATE_TRACE_CONTEXT=true (ebpf.populate_trace_context)",
-                   path_, recorder.context_created() ? "new" : "present", background);
+      log::warning(
+          "the context map {} is {} and empty: none of {} samples is in a span; OBI fills it only with "
+          "OTEL_EBPF_BPF_POPULATE_TRACE_CONTEXT=true (ebpf.populate_trace_context)",
+          path_, recorder.context_created() ? "new" : "present", background);
       break;
     case bpf::ContextState::kFilled:
-      log::warning("the context map {} has entries, but none for the threads that were sampled: none of {} samples is in "
-                   "a span; is the service among those that OBI instruments, and inside the filters given here?",
-                   path_, background);
+      log::warning(
+          "the context map {} has entries, but none for the threads that were sampled: none of {} samples is in "
+          "a span; is the service among those that OBI instruments, and inside the filters given here?",
+          path_, background);
       break;
   }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/gather.h"
 
+#include <array>
 #include <cstring>
 #include <utility>
 
@@ -28,10 +29,14 @@ profile::Attributes as_attributes(const proc::ProcessAttributes& pairs) {
   return attributes;
 }
 
+profile::Sample synthetic(const Frame& frame, std::uint64_t samples) {
+  return {.frames = {&frame, 1}, .value = samples};
+}
+
 std::uint64_t hash_of(const SpanContext& span) {
-  std::uint64_t words[3];
-  std::memcpy(words, span.trace_id.data(), 16);
-  std::memcpy(words + 2, span.span_id.data(), 8);
+  std::array<std::uint64_t, 3> words{};
+  std::memcpy(words.data(), span.trace_id.data(), 16);
+  std::memcpy(&words[2], span.span_id.data(), 8);
   return (words[0] ^ words[2]) * 0x9e3779b97f4a7c15ULL ^ words[1];
 }
 
@@ -69,10 +74,6 @@ profile::ProcessSamples& Gather::process_of(const ProcessKey& key, Processes& pr
     it->second.resource.insert(it->second.resource.end(), host_.begin(), host_.end());
   }
   return it->second;
-}
-
-profile::Sample Gather::synthetic(const Frame& frame, std::uint64_t samples) const {
-  return {.frames = {&frame, 1}, .value = samples};
 }
 
 void Gather::add_rows(Processes& processes) {

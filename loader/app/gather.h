@@ -30,7 +30,7 @@ class Gather : public bpf::Sink {
  public:
   explicit Gather(const GatherOptions& options);
 
-  void on_stack(const bpf::StackSeen& stack) override;
+  void on_stack(const bpf::StackSeen& seen) override;
   void on_fold(const bpf::FoldDelta& fold) override;
 
   // True when the next flush should make the kernel side send stacks anew, so that old ones can be dropped.
@@ -61,7 +61,6 @@ class Gather : public bpf::Sink {
   void add_rows(Processes& processes);
   void add_background(const bpf::Bank& bank, Processes& processes);
   profile::ProcessSamples& process_of(const ProcessKey& key, Processes& processes);
-  [[nodiscard]] profile::Sample synthetic(const Frame& frame, std::uint64_t samples) const;
   void count_spans();
 
   GatherOptions options_;

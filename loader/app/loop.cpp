@@ -53,7 +53,7 @@ Result<Fd> make_timer(std::uint64_t interval_ns, bool repeat) {
   if (!timer) return errno_error("create a timer");
   itimerspec when{};
   when.it_value.tv_sec = static_cast<time_t>(interval_ns / kSecond);
-  when.it_value.tv_nsec = static_cast<long>(interval_ns % kSecond);
+  when.it_value.tv_nsec = static_cast<decltype(when.it_value.tv_nsec)>(interval_ns % kSecond);
   if (repeat) when.it_interval = when.it_value;
   if (timerfd_settime(timer.get(), 0, &when, nullptr) != 0) return errno_error("set a timer");
   return timer;
@@ -69,7 +69,7 @@ Result<Fd> take_signals() {
   sigemptyset(&mask);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&mask, signal);
   if (sigprocmask(SIG_BLOCK, &mask, nullptr) != 0) return errno_error("block signals");
-  signal(SIGPIPE, SIG_IGN);
+  (void)signal(SIGPIPE, SIG_IGN);
   Fd signals(signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!signals) return errno_error("create a signal descriptor");
   return signals;

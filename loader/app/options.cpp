@@ -41,7 +41,8 @@ Error usage(std::string what, std::string hint = "see spanfold record --help") {
 
 void declare(CLI::App& cli, RawRecord& raw, RecordOptions& options) {
   cli.set_help_flag("-h,--help", "this text");
-  cli.add_option("-o,--output", options.output, "a file, a folder (ends in /) for one file each flush, or - (spanfold.otlp)");
+  cli.add_option("-o,--output", options.output,
+                 "a file, a folder (ends in /) for one file each flush, or - (spanfold.otlp)");
   cli.add_option("--max-disk", raw.max_disk, "of a folder: the most that its files take in all, as 64M");
   cli.add_option("-F,--freq", raw.frequency_hz, "samples a second on each CPU (99)");
   cli.add_option("-e,--event", raw.event, "what makes a sample (cpu-clock)");
@@ -52,7 +53,8 @@ void declare(CLI::App& cli, RawRecord& raw, RecordOptions& options) {
   cli.add_option("--background", raw.background, "samples outside any span: count (default), stacks, none")
       ->check(CLI::IsMember({"count", "stacks", "none"}));
   cli.add_option("--ctx-map", options.context_path, "the pinned context map (/sys/fs/bpf/otel/traces_ctx_v1)");
-  cli.add_option("--context", raw.context, "where spans are known from: auto (default), map")->check(CLI::IsMember({"auto", "map"}));
+  cli.add_option("--context", raw.context, "where spans are known from: auto (default), map")
+      ->check(CLI::IsMember({"auto", "map"}));
   cli.add_option("--lifecycle", raw.lifecycle, "how ends of spans are seen: auto (default), sweep")
       ->check(CLI::IsMember({"auto", "sweep"}));
   cli.add_option("--flush", raw.flush, "how often finished work leaves the process (5s)");
@@ -63,7 +65,8 @@ void declare(CLI::App& cli, RawRecord& raw, RecordOptions& options) {
 
 Status take_ids(const std::vector<std::int64_t>& raw, std::string_view option, std::vector<std::uint32_t>& ids) {
   for (const std::int64_t id : raw) {
-    if (id <= 0 || id > std::numeric_limits<std::int32_t>::max()) return usage(fmt::format("{}: {} is no id", option, id));
+    if (id <= 0 || id > std::numeric_limits<std::int32_t>::max())
+      return usage(fmt::format("{}: {} is no id", option, id));
     ids.push_back(static_cast<std::uint32_t>(id));
   }
   return ok();
@@ -83,7 +86,8 @@ Status take_cpus(const std::vector<std::string>& raw, std::vector<int>& cpus) {
 Status take_time(const std::string& raw, std::string_view option, std::uint64_t least_ns, std::uint64_t& ns) {
   Result<std::uint64_t> parsed = parse_duration_ns(raw);
   if (!parsed) return usage(fmt::format("{}: {}", option, parsed.error().what), parsed.error().hint);
-  if (*parsed < least_ns) return usage(fmt::format("{}: {} is too short", option, raw), fmt::format("at least {} ms", least_ns / 1'000'000));
+  if (*parsed < least_ns)
+    return usage(fmt::format("{}: {} is too short", option, raw), fmt::format("at least {} ms", least_ns / 1'000'000));
   ns = *parsed;
   return ok();
 }
@@ -106,7 +110,8 @@ Status take_numbers(const RawRecord& raw, RecordOptions& options) {
 }
 
 Status take(const RawRecord& raw, RecordOptions& options) {
-  if (raw.event != "cpu-clock") return usage(fmt::format("--event: {} is not known", raw.event), "this version samples by cpu-clock only");
+  if (raw.event != "cpu-clock")
+    return usage(fmt::format("--event: {} is not known", raw.event), "this version samples by cpu-clock only");
   if (Status taken = take_numbers(raw, options); !taken) return taken;
   if (Status taken = take_ids(raw.pids, "--pid", options.pids); !taken) return taken;
   if (Status taken = take_ids(raw.tids, "--tid", options.tids); !taken) return taken;
@@ -124,7 +129,8 @@ Status take(const RawRecord& raw, RecordOptions& options) {
 }
 
 // CLI11 wants the words last first.
-std::vector<std::string> reversed(std::vector<std::string>::const_iterator begin, std::vector<std::string>::const_iterator end) {
+std::vector<std::string> reversed(std::vector<std::string>::const_iterator begin,
+                                  std::vector<std::string>::const_iterator end) {
   return {std::make_reverse_iterator(end), std::make_reverse_iterator(begin)};
 }
 

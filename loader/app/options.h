@@ -29,7 +29,8 @@ struct RecordOptions {
   std::vector<std::string> command;  // empty: everything on the host, narrowed by the filters
 };
 
-// Parses the words after `record`. Help is printed to standard output, and `help` is then true. Errors are usage errors.
+// Parses the words after `record`. Help is printed to standard output, and `help` is then true. Errors are usage
+// errors.
 struct ParsedRecord {
   RecordOptions options;
   bool help = false;

@@ -32,7 +32,7 @@ std::uint64_t dropped(const profile::Accounting& total) {
 
 Progress::Progress() : terminal_(isatty(STDERR_FILENO) == 1) {}
 
-void Progress::begin(const RecordOptions& options) {
+void Progress::begin(const RecordOptions& options) const {
   if (!terminal_) return;
   log::info("recording at {} Hz to {}; {}", options.frequency_hz, options.output,
             options.command.empty() ? "Ctrl-C ends" : "ends with the command");
@@ -41,14 +41,15 @@ void Progress::begin(const RecordOptions& options) {
 void Progress::show(const profile::Accounting& total, std::uint64_t spans) {
   if (!terminal_ || !log::enabled(log::Level::kInfo)) return;
   shown_ = true;
-  write_raw(fmt::format("\r\x1b[K{} samples in {} spans, {} outside, {} dropped", total.in_span, spans, total.background, dropped(total)));
+  write_raw(fmt::format("\r\x1b[K{} samples in {} spans, {} outside, {} dropped", total.in_span, spans,
+                        total.background, dropped(total)));
 }
 
-void Progress::end() {
+void Progress::end() const {
   if (shown_) write_raw("\r\x1b[K");
 }
 
-void Progress::close(const profile::Accounting& total, std::uint64_t spans, std::uint64_t files, std::uint64_t bytes) const {
+void Progress::close(const profile::Accounting& total, std::uint64_t spans, std::uint64_t files, std::uint64_t bytes) {
   if (!log::enabled(log::Level::kInfo)) return;
   write_raw(fmt::format("{}; {} spans, {} files, {}\n", profile::describe(total), spans, files, human(bytes)));
 }

@@ -13,12 +13,12 @@ class Progress {
  public:
   Progress();
   // On a terminal: what is recorded, and how to end it.
-  void begin(const RecordOptions& options);
+  void begin(const RecordOptions& options) const;
   void show(const profile::Accounting& total, std::uint64_t spans);
   // Leaves the renewed line.
-  void end();
+  void end() const;
   // "ticks 4950 = in span 3100 + …; missed 3; 212 spans, 3 files, 41 KiB"
-  void close(const profile::Accounting& total, std::uint64_t spans, std::uint64_t files, std::uint64_t bytes) const;
+  static void close(const profile::Accounting& total, std::uint64_t spans, std::uint64_t files, std::uint64_t bytes);
 
  private:
   bool terminal_;

@@ -49,7 +49,9 @@ class Session {
  public:
   explicit Session(const RecordOptions& options)
       : options_(options),
-        gather_({.local_symbols = options.local_symbols, .background = options.background, .frequency_hz = options.frequency_hz}),
+        gather_({.local_symbols = options.local_symbols,
+                 .background = options.background,
+                 .frequency_hz = options.frequency_hz}),
         diagnosis_(options.context_path) {}
 
   Result<int> run();
@@ -61,9 +63,9 @@ class Session {
   Status watch_all(Loop& loop);
   Status start();
   Status flush(bool last);
-  Result<int> finish(Status outcome);
+  Result<int> finish(const Status& outcome);
   Status on_target_gone(Loop& loop, int fd);
-  void write_window(profile::Window window);
+  Status write_window(profile::Window window);
 
   const RecordOptions& options_;
   Gather gather_;
@@ -153,10 +155,12 @@ Status Session::watch_all(Loop& loop) {
   }
   for (const Fd& target : targets_) {
     const int fd = target.get();
-    if (Status watched = loop.watch(fd, [this, &loop, fd] { return on_target_gone(loop, fd); }); !watched) return watched;
+    if (Status watched = loop.watch(fd, [this, &loop, fd] { return on_target_gone(loop, fd); }); !watched)
+      return watched;
   }
   if (Status watched = loop.watch(signals_.get(), end); !watched) return watched;
-  if (Status watched = loop.watch(recorder_->wakeup_fd(), [this] { return recorder_->drain(gather_); }); !watched) return watched;
+  if (Status watched = loop.watch(recorder_->wakeup_fd(), [this] { return recorder_->drain(gather_); }); !watched)
+    return watched;
   return loop.watch(flush_timer_.get(), [this] {
     drain_timer(flush_timer_);
     return flush(false);
@@ -173,10 +177,13 @@ Status Session::start() {
   return ok();
 }
 
-void Session::write_window(profile::Window window) {
+// A file is tried again at the next flush, and what it lacks is kept; a stream that broke stays broken.
+Status Session::write_window(profile::Window window) {
   Status written = output_->write(std::move(window));
+  if (!written && options_.output == "-") return written;
   if (!written && !write_failed_) log::warning("{}; trying again at the next flush", written.error().message());
   write_failed_ = !written;
+  return ok();
 }
 
 Status Session::flush(bool last) {
@@ -196,21 +203,21 @@ Status Session::flush(bool last) {
   if (getrandom(window.id_seed.data(), window.id_seed.size(), 0) != static_cast<ssize_t>(window.id_seed.size())) {
     return errno_error("get random profile ids");
   }
-  if (!window.accounting.adds_up()) log::warning("the accounting of this flush does not add up: this is a bug in spanfold");
+  if (!window.accounting.adds_up())
+    log::warning("the accounting of this flush does not add up: this is a bug in spanfold");
   total_ += window.accounting;
   for (const auto& [name, count] : bank->side) {
     if (count > 0) log::debug("{} {}", name, count);
   }
-  write_window(std::move(window));
+  Status written = write_window(std::move(window));
   gather_.end_flush(forget);
   diagnosis_.look(*recorder_, total_.in_span, total_.background, last);
   progress_.show(total_, gather_.spans());
-  if (write_failed_ && options_.output == "-") return Error{.what = "standard output is closed"};
-  return ok();
+  return written;
 }
 
 // Whatever ended the recording, what was gathered is written.
-Result<int> Session::finish(Status outcome) {
+Result<int> Session::finish(const Status& outcome) {
   recorder_->stop();
   if (child_) child_->end();
   Status flushed = flush(true);
@@ -220,9 +227,10 @@ Result<int> Session::finish(Status outcome) {
   if (!flushed) return flushed.error();
   if (!closed) return closed.error();
   if (gather_.frames_lost() > 0) {
-    log::warning("{} samples show as [frames lost]: the ring was full when their stacks were first seen", gather_.frames_lost());
+    log::warning("{} samples show as [frames lost]: the ring was full when their stacks were first seen",
+                 gather_.frames_lost());
   }
-  progress_.close(total_, gather_.spans(), closed->files, closed->bytes);
+  Progress::close(total_, gather_.spans(), closed->files, closed->bytes);
   return child_ ? child_->status() : 0;
 }
 
@@ -238,13 +246,14 @@ Result<int> Session::run() {
   }
   if (Status opened = open_targets(); !opened) return opened.error();
   if (Status opened = open_kernel_side(); !opened) return opened.error();
-  auto output = profile::open_output({.path = options_.output, .max_disk_bytes = options_.max_disk_bytes, .version = kVersion});
+  auto output =
+      profile::open_output({.path = options_.output, .max_disk_bytes = options_.max_disk_bytes, .version = kVersion});
   if (!output) return output.error();
   output_ = std::move(*output);
   auto loop = Loop::create();
   if (!loop) return loop.error();
   if (Status watched = watch_all(*loop); !watched) return watched.error();
-  if (Status started = start(); !started) return finish(std::move(started));
+  if (Status started = start(); !started) return finish(started);
   return finish(loop->run());
 }
 

@@ -24,7 +24,8 @@ struct SpanContext {
 // `profile.frame.type` of the OpenTelemetry semantic conventions.
 enum class FrameType : std::uint8_t { kNative, kKernel, kGo, kJvm, kCpython, kV8js, kAbortMarker };
 [[nodiscard]] constexpr std::string_view frame_type_name(FrameType type) {
-  constexpr std::array<std::string_view, 7> kNames = {"native", "kernel", "go", "jvm", "cpython", "v8js", "abort-marker"};
+  constexpr std::array<std::string_view, 7> kNames = {"native",  "kernel", "go",          "jvm",
+                                                      "cpython", "v8js",   "abort-marker"};
   return kNames[static_cast<std::size_t>(type)];
 }
 

@@ -5,6 +5,8 @@
 
 #include <string>
 
+#include "base/utf8.h"
+
 namespace spanfold::log {
 namespace {
 
@@ -29,13 +31,15 @@ bool enabled(Level level) { return level <= g_level; }
 void write(Level level, std::string_view text) {
   if (!enabled(level)) return;
   std::string line = fmt::format("spanfold: {}", word(level));
-  for (const char byte : text) {
-    const auto value = static_cast<unsigned char>(byte);
-    if (value < 0x20 || value == 0x7f) {
-      line += fmt::format("\\x{:02x}", value);
+  for (std::string_view rest = text; !rest.empty();) {
+    const Rune rune = decode_rune(rest);
+    const bool control = rune.value < 0x20 || rune.value == 0x7f;
+    if (rune.length == 0 || control) {
+      append_escaped_byte(line, static_cast<unsigned char>(rest.front()));
     } else {
-      line += byte;
+      line += rest.substr(0, rune.length);
     }
+    rest.remove_prefix(rune.length == 0 ? 1 : rune.length);
   }
   line += '\n';
   // A log that cannot be written has nowhere to complain.

@@ -18,7 +18,8 @@ enum class Level : std::uint8_t { kError, kWarning, kInfo, kDebug };
 void set_level(Level level);
 [[nodiscard]] bool enabled(Level level);
 
-// Writes "spanfold: warning: text\n" in one write (no word for info). Control bytes in text are shown as \xNN.
+// Writes "spanfold: warning: text\n" in one write (no word for info). Control bytes in text, and bytes that are no
+// UTF-8, are shown as \xNN.
 void write(Level level, std::string_view text);
 
 template <typename... Args>

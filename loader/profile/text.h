@@ -3,21 +3,15 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <string>
 #include <string_view>
+
+#include "base/utf8.h"
 
 namespace spanfold::profile {
 
 // No string of a dictionary or resource is longer, in bytes.
 inline constexpr std::size_t kMaxStringBytes = 4096;
-
-// One code point at the start of a text.
-struct Rune {
-  char32_t value = 0;
-  std::uint8_t length = 0;  // bytes; 0: the first byte begins no valid rune (overlong, surrogate, cut, above U+10FFFF)
-};
-[[nodiscard]] Rune decode_rune(std::string_view text);
 
 // Valid UTF-8 for any bytes:
 // - a byte that is no part of a valid rune becomes \xHH (two lower-case hex digits);
@@ -29,8 +23,5 @@ struct Rune {
 
 // The bytes behind a text that to_valid_utf8() made and did not cut.
 [[nodiscard]] std::string restore_bytes(std::string_view text);
-
-// "\xHH"; HH as two lower-case hex digits.
-void append_escaped_byte(std::string& out, unsigned char byte);
 
 }  // namespace spanfold::profile

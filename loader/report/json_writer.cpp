@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "profile/text.h"
+#include "base/utf8.h"
 
 namespace spanfold::report {
 namespace {
@@ -66,11 +66,11 @@ void JsonWriter::quote(std::string_view text) {
     out_.append(text.begin(), special);
     text.remove_prefix(static_cast<std::size_t>(special - text.begin()));
     if (text.empty()) break;
-    const profile::Rune rune = profile::decode_rune(text);
+    const Rune rune = decode_rune(text);
     if (rune.length == 0) {
       // No JSON string can hold it: shown as the text \xHH.
       out_ += '\\';
-      profile::append_escaped_byte(out_, static_cast<unsigned char>(text.front()));
+      append_escaped_byte(out_, static_cast<unsigned char>(text.front()));
     } else if (rune.value == '"' || rune.value == '\\') {
       out_ += '\\';
       out_ += text.front();

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <map>
 
-#include "profile/text.h"
+#include "base/utf8.h"
 #include "report/render.h"
 
 namespace spanfold::report {
@@ -24,11 +24,11 @@ std::string folded_frame(std::string_view name) {
   std::string text;
   for (std::size_t at = 0; at < name.size();) {
     const std::string_view rest = name.substr(at);
-    const profile::Rune rune = profile::decode_rune(rest);
+    const Rune rune = decode_rune(rest);
     const bool outer_space = rune.value == ' ' && (at == 0 || rest.size() == 1);
     const bool look_alike = rest.starts_with("\\x") && !is_recorder_escape(rest);
     if (rune.length == 0 || rune.value < 0x20 || rune.value == 0x7f || rune.value == ';' || outer_space || look_alike) {
-      profile::append_escaped_byte(text, static_cast<unsigned char>(rest.front()));
+      append_escaped_byte(text, static_cast<unsigned char>(rest.front()));
       ++at;
     } else {
       text += rest.substr(0, rune.length);

@@ -10,7 +10,7 @@
 #include <charconv>
 #include <cstdlib>
 
-#include "profile/text.h"
+#include "base/utf8.h"
 
 namespace spanfold::report {
 namespace {
@@ -77,9 +77,9 @@ Style style_of(int fd) {
 std::string printable(std::string_view text) {
   std::string safe;
   while (!text.empty()) {
-    const profile::Rune rune = profile::decode_rune(text);
+    const Rune rune = decode_rune(text);
     if (rune.length == 0) {
-      profile::append_escaped_byte(safe, static_cast<unsigned char>(text.front()));
+      append_escaped_byte(safe, static_cast<unsigned char>(text.front()));
     } else if (is_in(kUnsafe, rune.value)) {
       safe += fmt::format("\\u{{{:x}}}", static_cast<std::uint32_t>(rune.value));
     } else {
@@ -93,7 +93,7 @@ std::string printable(std::string_view text) {
 std::size_t columns(std::string_view text) {
   std::size_t width = 0;
   while (!text.empty()) {
-    const profile::Rune rune = profile::decode_rune(text);
+    const Rune rune = decode_rune(text);
     width += columns_of(rune.value);
     text.remove_prefix(rune.length == 0 ? 1 : rune.length);
   }
@@ -105,7 +105,7 @@ std::string fit(std::string_view text, std::size_t width) {
   std::size_t used = 1;  // the mark
   std::size_t at = 0;
   while (at < text.size()) {
-    const profile::Rune rune = profile::decode_rune(text.substr(at));
+    const Rune rune = decode_rune(text.substr(at));
     used += columns_of(rune.value);
     if (used > width) break;
     at += rune.length == 0 ? 1 : rune.length;
