@@ -109,9 +109,11 @@ int main() {
       own_end.push_back((emitted + now_ns() - begin) / kPool);
       hash_end.push_back(bench.drain_pool() / kPool);
     }
-    fmt::print("{:>9} {:>12.1f} {:>12.1f} {:>16.0f} {:>16.0f}\n", distinct, median(own), median(hash), median(own_end), median(hash_end));
+    fmt::print("{:>9} {:>12.1f} {:>12.1f} {:>16.0f} {:>16.0f}\n", distinct, median(own), median(hash), median(own_end),
+               median(hash_end));
   }
-  fmt::print("a table takes {} bytes; filling the pool of {} hash maps took {:.0f} ms\n", sizeof(sf_table), kPool, filled / 1e6);
+  fmt::print("a table takes {} bytes; filling the pool of {} hash maps took {:.0f} ms\n", sizeof(sf_table), kPool,
+             filled / 1e6);
   ring_buffer__free(bench.ring);
   overflow_bpf::destroy(bench.skeleton);
   return 0;

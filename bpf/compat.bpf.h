@@ -10,7 +10,8 @@
 
 #include "abi.h"
 
-/* The running task with its BTF type: fields are plain loads, where bpf_get_current_task() needs a probe read each. 5.11. */
+/* The running task with its BTF type: fields are plain loads, where bpf_get_current_task() needs a probe read
+ * each. 5.11. */
 static __always_inline struct task_struct *current_task(void)
 {
 	return bpf_get_current_task_btf();

@@ -5,7 +5,8 @@
 
 #include "record.bpf.h"
 
-static __always_inline void open_fold(struct sf_fold_head *fold, const struct event *event, const struct sf_sample *sample)
+static __always_inline void open_fold(struct sf_fold_head *fold, const struct event *event,
+				      const struct sf_sample *sample)
 {
 	fold->head.type = SF_MSG_FOLD;
 	fold->head.source = (__u8)sample->source;
@@ -132,7 +133,8 @@ static __always_inline int fold_at(struct event *event, volatile __u64 *owner, _
 	return folded ? 1 : send_lone(event, work, mine ? SF_COUNT_LONE_FULL : SF_COUNT_LONE_BUSY);
 }
 
-/* Folds the sample in the scratch of `entry`. 1: it is in a record or on its way; 0: it is lost, the reason is counted. */
+/* Folds the sample in the scratch of `entry`. 1: it is in a record or on its way; 0: it is lost, the reason is counted.
+ */
 VERIFIED_ONCE fold(__u32 entry, __u32 now_epoch)
 {
 	struct sf_scratch *work = bpf_map_lookup_elem(&scratch, &entry);

@@ -22,8 +22,8 @@ constexpr std::array<std::string_view, SF_DROP_COUNT> kDropNames = {"ring_full",
 
 // Names of the counters from SF_COUNT_NO_MAP on.
 constexpr std::array<std::string_view, SF_COUNT_COUNT - SF_COUNT_NO_MAP> kSideNames = {
-    "no_map",        "lone_busy",    "lone_crowd", "lone_full",    "stacks_sent", "stacks_refused",
-    "tables_taken", "tables_short", "rolls",      "emit_refused"};
+    "no_map",         "lone_busy",    "lone_crowd",   "lone_full", "stacks_sent",
+    "stacks_refused", "tables_taken", "tables_short", "rolls",     "emit_refused"};
 static_assert(SF_COUNT_NO_MAP == 5, "the five fates come first");
 
 bool is_gone(std::uint32_t pid) { return kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH; }
@@ -53,7 +53,8 @@ Status Banks::read_counters(std::uint32_t bank, Bank& out) {
   out.idle = fresh[SF_COUNT_IDLE];
   out.filtered = fresh[SF_COUNT_FILTERED];
   for (std::size_t i = 0; i < kSideNames.size(); ++i) out.side[std::string(kSideNames[i])] = fresh[SF_COUNT_NO_MAP + i];
-  for (std::size_t i = 0; i < kDropNames.size(); ++i) out.dropped[std::string(kDropNames[i])] = fresh[SF_COUNT_COUNT + i];
+  for (std::size_t i = 0; i < kDropNames.size(); ++i)
+    out.dropped[std::string(kDropNames[i])] = fresh[SF_COUNT_COUNT + i];
   return ok();
 }
 
@@ -66,7 +67,8 @@ Status Banks::read_shares(std::uint32_t bank, Bank& out) {
   for (bool more = true; more; first = false) {
     std::uint32_t count = kBatch;
     std::uint32_t next = 0;
-    if (bpf_map_lookup_batch(processes_fd_, first ? nullptr : &position, &next, keys.data(), values.data(), &count, nullptr) != 0) {
+    if (bpf_map_lookup_batch(processes_fd_, first ? nullptr : &position, &next, keys.data(), values.data(), &count,
+                             nullptr) != 0) {
       // ENOENT ends the walk, after what it filled in; a batch that one bucket overflows cannot happen below kBatch.
       if (errno != ENOENT) return errno_error("read the background of the processes");
       more = false;

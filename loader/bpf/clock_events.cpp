@@ -27,12 +27,15 @@ std::string setting(const char* path) {
 }
 
 Error open_error(int cpu, std::uint32_t frequency_hz, int code) {
-  Error error{.what = fmt::format("open a cpu-clock event of {} Hz on CPU {}", frequency_hz, cpu), .code = code, .failure = Failure::kHost};
+  Error error{.what = fmt::format("open a cpu-clock event of {} Hz on CPU {}", frequency_hz, cpu),
+              .code = code,
+              .failure = Failure::kHost};
   if (code == EINVAL) {
     error.hint = fmt::format("kernel.perf_event_max_sample_rate is {}: choose a lower --freq or raise it",
                              setting("/proc/sys/kernel/perf_event_max_sample_rate"));
   } else if (code == EACCES || code == EPERM) {
-    error.hint = fmt::format("needs root or CAP_PERFMON; kernel.perf_event_paranoid is {}", setting("/proc/sys/kernel/perf_event_paranoid"));
+    error.hint = fmt::format("needs root or CAP_PERFMON; kernel.perf_event_paranoid is {}",
+                             setting("/proc/sys/kernel/perf_event_paranoid"));
   }
   return error;
 }
@@ -106,7 +109,9 @@ Result<ClockEvents> ClockEvents::open(std::uint32_t frequency_hz, const std::vec
     clocks.events_.push_back(std::move(event));
   }
   if (clocks.events_.empty()) {
-    return Error{.what = "none of the CPUs asked for is online", .hint = "see /sys/devices/system/cpu/online", .failure = Failure::kUsage};
+    return Error{.what = "none of the CPUs asked for is online",
+                 .hint = "see /sys/devices/system/cpu/online",
+                 .failure = Failure::kUsage};
   }
   return clocks;
 }

@@ -74,9 +74,10 @@ std::string shape_problem(const std::string& path, int fd, bpf_map_info& info) {
   if (bpf_obj_get_info_by_fd(fd, &info, &length) != 0) return fmt::format("{}: cannot read the map's shape", path);
   const bool hash = info.type == BPF_MAP_TYPE_LRU_HASH || info.type == BPF_MAP_TYPE_HASH;
   if (hash && info.key_size == kContextKeyBytes && info.value_size >= kContextValueBytes) return {};
-  return fmt::format("{} has another shape: expected a hash with {}-byte keys and values of {} bytes or more, found map type {}, "
-                     "key {}, value {}",
-                     path, kContextKeyBytes, kContextValueBytes, info.type, info.key_size, info.value_size);
+  return fmt::format(
+      "{} has another shape: expected a hash with {}-byte keys and values of {} bytes or more, found map type {}, "
+      "key {}, value {}",
+      path, kContextKeyBytes, kContextValueBytes, info.type, info.key_size, info.value_size);
 }
 
 ContextMap adopt(const std::string& path, Fd fd, bool created) {
@@ -93,8 +94,11 @@ ContextMap adopt(const std::string& path, Fd fd, bool created) {
 Result<Fd> create_and_pin(const std::string& path) {
   std::error_code error;
   fs::create_directories(fs::path(path).parent_path(), error);
-  if (error) return Error{.what = fmt::format("create the folder of {}", path), .code = error.value(), .failure = Failure::kHost};
-  Fd fd(bpf_map_create(BPF_MAP_TYPE_LRU_HASH, "traces_ctx_v1", kContextKeyBytes, kContextValueBytes, kContextEntries, nullptr));
+  if (error)
+    return Error{
+        .what = fmt::format("create the folder of {}", path), .code = error.value(), .failure = Failure::kHost};
+  Fd fd(bpf_map_create(BPF_MAP_TYPE_LRU_HASH, "traces_ctx_v1", kContextKeyBytes, kContextValueBytes, kContextEntries,
+                       nullptr));
   if (!fd) {
     Error failed = errno_error("create the context map", "needs CAP_BPF: run as root");
     failed.failure = Failure::kHost;
@@ -119,7 +123,8 @@ Result<ContextMap> open_context_map(const std::string& path) {
     Fd fd(bpf_obj_get(path.c_str()));
     if (fd) return adopt(path, std::move(fd), false);
     if (errno != ENOENT) {
-      Error error = errno_error(fmt::format("open the context map {}", path), "run as root, or name another pin with --ctx-map");
+      Error error =
+          errno_error(fmt::format("open the context map {}", path), "run as root, or name another pin with --ctx-map");
       error.failure = Failure::kHost;
       return error;
     }

@@ -16,7 +16,7 @@ inline constexpr std::uint32_t kContextValueBytes = 24;  // at least; fields may
 inline constexpr std::uint32_t kContextEntries = 16384;
 
 struct ContextMap {
-  Fd fd;              // none: `problem` says why, and the run goes on without spans
+  Fd fd;  // none: `problem` says why, and the run goes on without spans
   std::uint32_t id = 0;
   bool created = false;  // by us: nobody was there before
   std::string problem;
@@ -25,8 +25,9 @@ struct ContextMap {
 // Where the map is pinned when nobody says otherwise: OTEL_EBPF_BPF_FS_PATH or /sys/fs/bpf, then otel/traces_ctx_v1.
 [[nodiscard]] std::string default_context_path();
 
-// Opens the pin at `path`, or creates it with OBI's shape. A pin of a shape that cannot serve gives a ContextMap without
-// fd and with a `problem`; errors are for what the host refuses. Mounts a bpffs where the path's default root has none.
+// Opens the pin at `path`, or creates it with OBI's shape. A pin of a shape that cannot serve gives a ContextMap
+// without fd and with a `problem`; errors are for what the host refuses. Mounts a bpffs where the path's default root
+// has none.
 [[nodiscard]] Result<ContextMap> open_context_map(const std::string& path);
 
 // True when the map holds no entry. Looks at keys only, so that the LRU order stays as it is.

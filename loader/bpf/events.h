@@ -61,9 +61,9 @@ struct Bank {
   std::uint64_t background = 0;
   std::uint64_t idle = 0;
   std::uint64_t filtered = 0;
-  std::map<std::string, std::uint64_t> dropped;                     // by reason; all reasons are there
-  std::map<std::string, std::uint64_t> side;                        // figures beside the fates, by name
-  std::uint64_t missed = 0;                                         // ticks that the clock owed and no program saw
+  std::map<std::string, std::uint64_t> dropped;                  // by reason; all reasons are there
+  std::map<std::string, std::uint64_t> side;                     // figures beside the fates, by name
+  std::uint64_t missed = 0;                                      // ticks that the clock owed and no program saw
   std::vector<std::pair<ProcessKey, std::uint64_t>> by_process;  // shares of the background; the rest is all others'
 };
 

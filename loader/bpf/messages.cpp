@@ -12,13 +12,15 @@ bool dispatch_stack(const void* data, std::size_t bytes, Sink& sink) {
   constexpr std::size_t kHead = offsetof(sf_stack_msg, frames);
   // The ring aligns messages to 8 bytes, as the kernel side's own struct is.
   const auto& msg = *static_cast<const sf_stack_msg*>(data);
-  if (bytes < kHead || bytes < kHead + msg.head.count * sizeof(__u64) || msg.kernel_frames > msg.head.count) return false;
+  if (bytes < kHead || bytes < kHead + msg.head.count * sizeof(__u64) || msg.kernel_frames > msg.head.count)
+    return false;
   static_assert(sizeof(__u64) == sizeof(std::uint64_t));
   const auto* frames = reinterpret_cast<const std::uint64_t*>(msg.frames);
   StackSeen seen;
   seen.stack_id = msg.stack_id;
   seen.process = {.start_boottime_ns = msg.process.start_ns, .pid = msg.process.tgid, .exec_id = msg.process.exec_id};
-  seen.image = {.start_code = msg.image.start_code, .end_code = msg.image.end_code, .start_stack = msg.image.start_stack};
+  seen.image = {
+      .start_code = msg.image.start_code, .end_code = msg.image.end_code, .start_stack = msg.image.start_stack};
   seen.kernel = {frames, msg.kernel_frames};
   seen.user = {frames + msg.kernel_frames, msg.head.count - msg.kernel_frames};
   sink.on_stack(seen);

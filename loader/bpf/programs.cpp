@@ -15,10 +15,9 @@
 
 #include "bpf/abi.h"
 // The skeleton needs abi.h before it.
-#include "spanfold.skel.h"
-
 #include "base/file.h"
 #include "base/log.h"
+#include "spanfold.skel.h"
 
 namespace spanfold::bpf {
 namespace {
@@ -45,8 +44,9 @@ Error host_error(std::string what, int code, std::string hint) {
 std::string load_hint(int code) {
   if (code == EPERM || code == EACCES) {
     auto unprivileged = read_file("/proc/sys/kernel/unprivileged_bpf_disabled", 64);
-    return fmt::format("needs root or CAP_BPF and CAP_PERFMON; kernel.unprivileged_bpf_disabled is {}; -v shows the verifier's words",
-                       unprivileged ? unprivileged->substr(0, unprivileged->find('\n')) : "?");
+    return fmt::format(
+        "needs root or CAP_BPF and CAP_PERFMON; kernel.unprivileged_bpf_disabled is {}; -v shows the verifier's words",
+        unprivileged ? unprivileged->substr(0, unprivileged->find('\n')) : "?");
   }
   return "-v shows what the kernel said";
 }
@@ -124,7 +124,8 @@ void SkeletonDeleter::operator()(spanfold_bpf* skeleton) const { spanfold_bpf::d
 Result<Skeleton> load_programs(const ProgramOptions& options) {
   libbpf_set_print(log_libbpf);
   if (access("/sys/kernel/btf/vmlinux", R_OK) != 0) {
-    return host_error("read the kernel's types in /sys/kernel/btf/vmlinux", errno, "the kernel needs CONFIG_DEBUG_INFO_BTF");
+    return host_error("read the kernel's types in /sys/kernel/btf/vmlinux", errno,
+                      "the kernel needs CONFIG_DEBUG_INFO_BTF");
   }
   Skeleton skeleton(spanfold_bpf::open());
   if (!skeleton) return host_error("open the BPF programs", errno, "");

@@ -13,12 +13,12 @@ namespace spanfold::bpf {
 
 // Sizes of what the kernel side keeps; each is rounded up to what its map needs.
 struct Sizes {
-  std::uint32_t ring_bytes = 1U << 20;   // messages on their way
-  std::uint32_t buckets = 512;           // of eight records: threads that are in spans at one time
-  std::uint32_t tables = 64;             // spans that outgrew their inline slots at one time
-  std::uint32_t sent_sets = 4096;        // of eight stack ids: distinct stacks that need not be sent again
-  std::uint32_t processes = 4096;        // processes with a background share of their own
-  std::uint32_t targets = 16384;         // processes and threads that a filter names
+  std::uint32_t ring_bytes = 1U << 20;  // messages on their way
+  std::uint32_t buckets = 512;          // of eight records: threads that are in spans at one time
+  std::uint32_t tables = 64;            // spans that outgrew their inline slots at one time
+  std::uint32_t sent_sets = 4096;       // of eight stack ids: distinct stacks that need not be sent again
+  std::uint32_t processes = 4096;       // processes with a background share of their own
+  std::uint32_t targets = 16384;        // processes and threads that a filter names
 };
 
 struct ProgramOptions {

@@ -17,14 +17,13 @@
 
 #include "bpf/abi.h"
 // The skeleton needs abi.h before it.
-#include "spanfold.skel.h"
-
 #include "base/fd.h"
 #include "base/log.h"
 #include "bpf/banks.h"
 #include "bpf/clock_events.h"
 #include "bpf/context_map.h"
 #include "bpf/messages.h"
+#include "spanfold.skel.h"
 
 namespace spanfold::bpf {
 namespace {
@@ -94,7 +93,8 @@ Status Recorder::Impl::open(const RecorderOptions& options) {
   programs.follow_forks = options.follow_forks;
   programs.background_stacks = options.background_stacks;
   programs.context_fd = context_.fd.get();
-  if (getrandom(&programs.seed, sizeof(programs.seed), 0) != sizeof(programs.seed)) return errno_error("get a random seed");
+  if (getrandom(&programs.seed, sizeof(programs.seed), 0) != sizeof(programs.seed))
+    return errno_error("get a random seed");
   Result<Skeleton> loaded = load_programs(programs);
   if (!loaded) return loaded.error();
   skeleton_ = std::move(*loaded);
@@ -107,7 +107,8 @@ Status Recorder::Impl::open(const RecorderOptions& options) {
   for (const std::uint32_t tid : options.tids) {
     if (Status added = add_target(tid, true); !added) return added;
   }
-  Result<ClockEvents> clocks = ClockEvents::open(options.frequency_hz, options.cpus, bpf_program__fd(skeleton_->progs.on_tick));
+  Result<ClockEvents> clocks =
+      ClockEvents::open(options.frequency_hz, options.cpus, bpf_program__fd(skeleton_->progs.on_tick));
   if (!clocks) return clocks.error();
   clocks_ = std::make_unique<ClockEvents>(std::move(*clocks));
   return ok();
@@ -127,7 +128,8 @@ Status Recorder::Impl::drain(Sink& sink) {
   const int consumed = ring_buffer__consume(ring_.get());
   sink_ = nullptr;
   if (consumed < 0) return Error{.what = "read the ring buffer", .code = -consumed};
-  if (malformed_ != 0) return Error{.what = fmt::format("{} messages in the ring buffer make no sense", std::exchange(malformed_, 0))};
+  if (malformed_ != 0)
+    return Error{.what = fmt::format("{} messages in the ring buffer make no sense", std::exchange(malformed_, 0))};
   return ok();
 }
 
@@ -160,7 +162,8 @@ Status Recorder::Impl::sweep_all(Sink& sink) {
     if (Status swept = sweep_once(); !swept) return swept;
     if (std::atomic_ref<__u64>(skeleton_->bss->sweep_left).load() == 0) return drain(sink);
   }
-  return Error{.what = "records stay in use: the sweep gave up", .hint = "the samples in them come with the next flush"};
+  return Error{.what = "records stay in use: the sweep gave up",
+               .hint = "the samples in them come with the next flush"};
 }
 
 // The clocks were read before the epoch was stepped, so at first they may owe less than was run; never the reverse.

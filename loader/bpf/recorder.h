@@ -15,12 +15,12 @@ namespace spanfold::bpf {
 
 struct RecorderOptions {
   std::uint32_t frequency_hz = 99;
-  std::vector<int> cpus;                // empty: all that are online
-  std::vector<std::uint32_t> pids;      // with tids and follow_forks all empty: everything on the host
+  std::vector<int> cpus;            // empty: all that are online
+  std::vector<std::uint32_t> pids;  // with tids and follow_forks all empty: everything on the host
   std::vector<std::uint32_t> tids;
-  bool follow_forks = false;            // children of the targets are targets
-  bool background_stacks = false;       // walk and fold outside spans too
-  std::string context_path;             // the pinned context map
+  bool follow_forks = false;       // children of the targets are targets
+  bool background_stacks = false;  // walk and fold outside spans too
+  std::string context_path;        // the pinned context map
   Sizes sizes;
 };
 

@@ -7,16 +7,16 @@
 
 /* One call; each thread of a test has its own, found by the number that it passes. */
 struct body_input {
-	__u64 pid_tgid;
-	__u64 now_ns;
-	__u64 stack_id;
-	struct sf_process process;
-	struct sf_span span;
-	__u32 epoch;
-	__u32 place; /* of the sweep */
-	__u32 frames;
-	__u32 keep; /* close all but the records of the span's trace */
-	__s64 result;
+  __u64 pid_tgid;
+  __u64 now_ns;
+  __u64 stack_id;
+  struct sf_process process;
+  struct sf_span span;
+  __u32 epoch;
+  __u32 place; /* of the sweep */
+  __u32 frames;
+  __u32 keep; /* close all but the records of the span's trace */
+  __s64 result;
 };
 
 #define BODY_INPUTS 8
@@ -24,6 +24,6 @@ struct body_input {
 /* One run of a storm: many folds in a row, of spans and stacks that follow from the step and the thread. */
 #define STORM_STEPS 256
 #define STORM_SPAN(i) (1 + (i) % 3)
-#define STORM_STACK(thread, i) ((thread) * 1000 + (i) % 7)
+#define STORM_STACK(thread, i) ((thread)*1000 + (i) % 7)
 
 #endif

@@ -16,9 +16,8 @@
 #include <set>
 #include <tuple>
 
-#include "tests/bpf/bodies.h"
-
 #include "bpf/core.h"
+#include "tests/bpf/bodies.h"
 // After the structs that it holds.
 #include "bodies.skel.h"
 
@@ -132,10 +131,10 @@ class Bodies {
   decltype(bodies_bpf::maps)& maps() { return skeleton_->maps; }
   bodies_bpf& skeleton() { return *skeleton_; }
 
-  Counts counts;                             // out of all folds so far
+  Counts counts;                                    // out of all folds so far
   std::map<std::uint32_t, std::uint64_t> by_epoch;  // samples
-  std::map<std::uint64_t, int> stacks;       // how often each was sent
-  std::uint64_t folds = 0;                   // messages
+  std::map<std::uint64_t, int> stacks;              // how often each was sent
+  std::uint64_t folds = 0;                          // messages
   std::uint64_t bytes = 0;
 
  private:

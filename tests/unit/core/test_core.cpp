@@ -101,7 +101,8 @@ TEST_CASE("stack ids: no collision among many like stacks, and each part of a st
       for (std::uint32_t kernel = 0; kernel <= 2; ++kernel) {
         for (std::uint64_t leaf = 0; leaf < 4000; ++leaf) {
           std::uint64_t hash = sf_hash_open(99, &process, kernel, 3);
-          for (const std::uint64_t frame : {0x401000 + leaf, std::uint64_t{0x402000}, 0x403000 + leaf % 7}) hash = sf_mix(hash, frame);
+          for (const std::uint64_t frame : {0x401000 + leaf, std::uint64_t{0x402000}, 0x403000 + leaf % 7})
+            hash = sf_mix(hash, frame);
           ids.insert(sf_hash_close(hash));
           ++stacks;
         }
@@ -116,13 +117,15 @@ TEST_CASE("another seed gives other ids and buckets") {
   const sf_process process{.start_ns = 1, .tgid = 2, .exec_id = 3};
   CHECK(sf_hash_open(1, &process, 0, 1) != sf_hash_open(2, &process, 0, 1));
   int moved = 0;
-  for (std::uint64_t thread = 1; thread <= 1000; ++thread) moved += sf_bucket(1, thread, 511) != sf_bucket(2, thread, 511);
+  for (std::uint64_t thread = 1; thread <= 1000; ++thread)
+    moved += sf_bucket(1, thread, 511) != sf_bucket(2, thread, 511);
   CHECK(moved > 900);
 }
 
 TEST_CASE("threads spread over buckets: consecutive ids do not crowd") {
   std::vector<int> load(512);
-  for (std::uint64_t thread = 0; thread < 2048; ++thread) ++load[sf_bucket(12345, (1000ULL << 32) | (1000 + thread), 511)];
+  for (std::uint64_t thread = 0; thread < 2048; ++thread)
+    ++load[sf_bucket(12345, (1000ULL << 32) | (1000 + thread), 511)];
   int crowded = 0;
   for (const int count : load) crowded += count > SF_BUCKET_WAYS;
   CHECK(crowded < 40);  // a Poisson mean of 4: 2 % of 512 buckets hold more than 8
