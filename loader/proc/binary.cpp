@@ -11,36 +11,30 @@ Binary::Binary(std::unique_ptr<ByteSource> source, std::string filename, std::st
       htlhash_(std::move(htlhash)),
       interner_(interner),
       elf_(ElfFile::read(*source_)) {
-  if (htlhash_.empty()) htlhash_ = htlhash_of_file(*source_);
   if (!elf_) return;
   ids_ = elf_->build_ids();
   segment_mappings_.resize(elf_->code().size());
 }
 
+const Mapping* Binary::make_mapping(std::uint64_t start, std::uint64_t bytes, std::uint64_t file_offset) {
+  if (htlhash_.empty()) htlhash_ = htlhash_of_file(*source_);
+  return interner_.mapping({.memory_start = start,
+                            .memory_limit = start + bytes,
+                            .file_offset = file_offset,
+                            .filename = filename_,
+                            .build_id_gnu = ids_.gnu,
+                            .build_id_go = ids_.go,
+                            .htlhash = htlhash_});
+}
+
 const Mapping* Binary::mapping_of(const CodeSegment& segment) {
   const Mapping*& mapping = segment_mappings_[static_cast<std::size_t>(&segment - elf_->code().data())];
-  if (mapping == nullptr) {
-    mapping = interner_.mapping({.memory_start = segment.virtual_address,
-                                 .memory_limit = segment.virtual_address + segment.memory_bytes,
-                                 .file_offset = segment.file_offset,
-                                 .filename = filename_,
-                                 .build_id_gnu = ids_.gnu,
-                                 .build_id_go = ids_.go,
-                                 .htlhash = htlhash_});
-  }
+  if (mapping == nullptr) mapping = make_mapping(segment.virtual_address, segment.memory_bytes, segment.file_offset);
   return mapping;
 }
 
 const Mapping* Binary::whole_mapping() {
-  if (whole_mapping_ == nullptr) {
-    whole_mapping_ = interner_.mapping({.memory_start = 0,
-                                        .memory_limit = source_->size(),
-                                        .file_offset = 0,
-                                        .filename = filename_,
-                                        .build_id_gnu = ids_.gnu,
-                                        .build_id_go = ids_.go,
-                                        .htlhash = htlhash_});
-  }
+  if (whole_mapping_ == nullptr) whole_mapping_ = make_mapping(0, source_->size(), 0);
   return whole_mapping_;
 }
 

@@ -20,7 +20,7 @@ namespace spanfold::proc {
 
 class Binary {
  public:
-  // `filename` is what its mappings are called. `htlhash` empty: computed from the source.
+  // `filename` is what its mappings are called. `htlhash` empty: computed from the source when it is needed.
   Binary(std::unique_ptr<ByteSource> source, std::string filename, std::string htlhash, Interner& interner);
 
   // The frame of the instruction at `file_offset`. Without `names`, or where no symbol covers it, it has no function.
@@ -38,6 +38,7 @@ class Binary {
   [[nodiscard]] std::size_t symbol_count() const { return symbols_ ? symbols_->size() : 0; }
 
  private:
+  const Mapping* make_mapping(std::uint64_t start, std::uint64_t bytes, std::uint64_t file_offset);
   const Mapping* mapping_of(const CodeSegment& segment);
   const Mapping* whole_mapping();
   const SymbolTable& symbols();

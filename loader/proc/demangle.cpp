@@ -2,6 +2,7 @@
 #include "proc/demangle.h"
 
 #include <algorithm>
+#include <array>
 #include <csetjmp>
 #include <cstdint>
 #include <cstring>
@@ -20,20 +21,21 @@ constexpr std::size_t kMaxPrintedBytes = 4 * kMaxShownNameBytes;
 // The demanglers print through a callback that cannot say "enough": a few hundred bytes of backward references expand
 // to gigabytes, and take as long even when nobody keeps them. Leaving by longjmp ends that. It skips frames of C code
 // only, which hold nothing but stack (a Rust identifier in punycode leaks its few hundred bytes).
+// NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): setjmp fills one member, eight kilobytes need no zeros
 struct Output {
-  char text[kMaxPrintedBytes];
-  std::size_t length;
+  std::array<char, kMaxPrintedBytes> text;
+  std::size_t length = 0;
   std::jmp_buf enough;
 };
 
 void take(const char* piece, std::size_t length, void* opaque) {
   if (length == 0) return;  // then `piece` may be null
   auto* output = static_cast<Output*>(opaque);
-  const std::size_t room = sizeof output->text - output->length;
+  const std::size_t room = output->text.size() - output->length;
   const std::size_t taken = length < room ? length : room;
-  std::memcpy(output->text + output->length, piece, taken);
+  std::memcpy(output->text.data() + output->length, piece, taken);
   output->length += taken;
-  if (output->length == sizeof output->text) std::longjmp(output->enough, 1);
+  if (output->length == output->text.size()) std::longjmp(output->enough, 1);  // NOLINT(cert-err52-cpp): see Output
 }
 
 enum class Language : std::uint8_t { kNone, kCpp, kRust };
@@ -84,17 +86,17 @@ std::string demangle(std::string_view name) {
   const Language language = name.size() <= kMaxMangledBytes ? language_of(name) : Language::kNone;
   if (language == Language::kNone || name.find('\0') != std::string_view::npos) return cut(std::string(name));
   const std::string mangled(name);
-  Output output;
-  output.length = 0;
+  Output
+      output;  // NOLINT(cppcoreguidelines-pro-type-member-init): setjmp fills `enough`, eight kilobytes need no zeros
   bool good = print(mangled.c_str(), language, output);
   if (!good && language == Language::kRust && name.starts_with("_Z")) {
     output.length = 0;
     good = print(mangled.c_str(), Language::kCpp, output);
   }
   if (!good || output.length == 0) return cut(mangled);
-  std::string text(output.text, output.length);
+  std::string text(output.text.data(), output.length);
   replace_all(text, "std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >", "std::string");
-  return cut(std::move(text), output.length == sizeof output.text);
+  return cut(std::move(text), output.length == output.text.size());
 }
 
 }  // namespace spanfold::proc

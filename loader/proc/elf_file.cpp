@@ -2,6 +2,7 @@
 #include "proc/elf_file.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 
 namespace spanfold::proc {
@@ -61,9 +62,9 @@ Elf64_Sym widen_symbol(const Symbol& symbol) {
 }  // namespace
 
 std::optional<ElfFile> ElfFile::read(const ByteSource& source) {
-  unsigned char ident[EI_NIDENT] = {};
+  std::array<unsigned char, EI_NIDENT> ident{};
   if (!source.read_struct(0, ident)) return {};
-  if (std::memcmp(ident, ELFMAG, SELFMAG) != 0 || ident[EI_DATA] != kHostOrder) return {};
+  if (std::memcmp(ident.data(), ELFMAG, SELFMAG) != 0 || ident[EI_DATA] != kHostOrder) return {};
   ElfFile file(source);
   file.wide_ = ident[EI_CLASS] == ELFCLASS64;
   if (!file.wide_ && ident[EI_CLASS] != ELFCLASS32) return {};

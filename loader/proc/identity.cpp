@@ -59,9 +59,9 @@ std::optional<ProcessStat> read_stat(int process_folder) {
 }
 
 bool is_same_process(const ProcessStat& stat, const ProcessKey& key) {
-  static const std::uint64_t tick_ns = kSecondNs / static_cast<std::uint64_t>(::sysconf(_SC_CLK_TCK));
-  static const std::int64_t shift_ns = boot_clock_shift_ns();
-  return stat.start_ticks == (key.start_boottime_ns + static_cast<std::uint64_t>(shift_ns)) / tick_ns;
+  static const std::uint64_t kTickNs = kSecondNs / static_cast<std::uint64_t>(::sysconf(_SC_CLK_TCK));
+  static const std::int64_t kShiftNs = boot_clock_shift_ns();
+  return stat.start_ticks == (key.start_boottime_ns + static_cast<std::uint64_t>(kShiftNs)) / kTickNs;
 }
 
 bool is_same_image(const ProcessStat& stat, const ProcessKey& key, const ImageTag& image) {

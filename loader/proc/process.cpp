@@ -24,7 +24,7 @@ constexpr std::size_t kMaxMapsBytes = 256UL << 20;  // 65,530 mappings of files 
 }  // namespace
 
 bool Process::prepare(const ImageTag& image, BinaryCache& binaries, Interner& interner) {
-  used = true;
+  idle_.used = true;
   const std::uint64_t now_ns = boot_clock_ns();
   if (known_ && image_ == image) {
     const std::uint64_t believe_ns = std::max(kBelieveNs, kBelieveTimesCost * read_cost_ns_);

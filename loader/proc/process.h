@@ -41,9 +41,13 @@ class Process {
   [[nodiscard]] const ProcessKey& key() const { return key_; }
   [[nodiscard]] const ProcessAttributes& attributes() const { return attributes_; }
 
-  // For forget_gone().
-  bool used = true;        // since it was called last
-  bool seen_gone = false;  // when it was called last
+  // What forget_gone() found and did not drop yet. A stack makes the process used again.
+  struct Idle {
+    bool used = true;        // since the last call
+    bool seen_gone = false;  // at the last call
+  };
+  [[nodiscard]] const Idle& idle() const { return idle_; }
+  void set_idle(bool seen_gone) { idle_ = {.used = false, .seen_gone = seen_gone}; }
 
  private:
   bool read(const ImageTag& image, BinaryCache& binaries, Interner& interner);
@@ -56,6 +60,7 @@ class Process {
   std::uint64_t read_ns_ = 0;
   std::uint64_t read_cost_ns_ = 0;
   std::uint64_t look_again_after_ns_ = 0;
+  Idle idle_;
   std::vector<Region> regions_;  // by start
   ProcessAttributes attributes_;
 };

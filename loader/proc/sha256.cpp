@@ -38,18 +38,18 @@ std::array<std::uint32_t, 64> schedule(const Block& block) {
 
 void compress(State& state, const Block& block) {
   const auto words = schedule(block);
-  State v = state;
+  State work = state;
   for (std::size_t i = 0; i < 64; ++i) {
-    const std::uint32_t sum1 = std::rotr(v[4], 6) ^ std::rotr(v[4], 11) ^ std::rotr(v[4], 25);
-    const std::uint32_t choice = (v[4] & v[5]) ^ (~v[4] & v[6]);
-    const std::uint32_t first = v[7] + sum1 + choice + kRound[i] + words[i];
-    const std::uint32_t sum0 = std::rotr(v[0], 2) ^ std::rotr(v[0], 13) ^ std::rotr(v[0], 22);
-    const std::uint32_t majority = (v[0] & v[1]) ^ (v[0] & v[2]) ^ (v[1] & v[2]);
-    std::rotate(v.begin(), v.end() - 1, v.end());
-    v[4] += first;
-    v[0] = first + sum0 + majority;
+    const std::uint32_t sum1 = std::rotr(work[4], 6) ^ std::rotr(work[4], 11) ^ std::rotr(work[4], 25);
+    const std::uint32_t choice = (work[4] & work[5]) ^ (~work[4] & work[6]);
+    const std::uint32_t first = work[7] + sum1 + choice + kRound[i] + words[i];
+    const std::uint32_t sum0 = std::rotr(work[0], 2) ^ std::rotr(work[0], 13) ^ std::rotr(work[0], 22);
+    const std::uint32_t majority = (work[0] & work[1]) ^ (work[0] & work[2]) ^ (work[1] & work[2]);
+    std::rotate(work.begin(), work.end() - 1, work.end());
+    work[4] += first;
+    work[0] = first + sum0 + majority;
   }
-  for (std::size_t i = 0; i < state.size(); ++i) state[i] += v[i];
+  for (std::size_t i = 0; i < state.size(); ++i) state[i] += work[i];
 }
 
 }  // namespace

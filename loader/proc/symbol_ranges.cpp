@@ -110,7 +110,7 @@ std::vector<SymbolRange> decide_ranges(Candidates& candidates, const BetterName&
       reach = end_of(candidates[j]);
       reaching.push_back(j);
     }
-    for (auto j = reaching.rbegin(); j != reaching.rend(); ++j) cutter.open(candidates[*j]);
+    std::for_each(reaching.rbegin(), reaching.rend(), [&](std::size_t j) { cutter.open(candidates[j]); });
     i = group_end;
   }
   cutter.advance(std::numeric_limits<std::uint64_t>::max());

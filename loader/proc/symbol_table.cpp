@@ -45,7 +45,6 @@ const CodeSegment* segment_of(std::uint64_t address, const std::vector<CodeSegme
 class Collector {
  public:
   explicit Collector(const ElfFile& elf) : elf_(elf), sections_(elf.sections()) {
-    base_ = std::numeric_limits<std::uint64_t>::max();
     for (const CodeSegment& segment : elf.code()) base_ = std::min(base_, segment.virtual_address);
   }
 
@@ -91,7 +90,7 @@ class Collector {
   const ElfFile& elf_;
   std::vector<Elf64_Shdr> sections_;
   std::vector<Candidate> candidates_;
-  std::uint64_t base_ = 0;
+  std::uint64_t base_ = std::numeric_limits<std::uint64_t>::max();
 };
 
 }  // namespace

@@ -28,6 +28,19 @@ struct KeyHash {
 // The address to look up: the instruction that runs or calls.
 std::uint64_t looked_up(std::uint64_t address, bool exact) { return exact || address == 0 ? address : address - 1; }
 
+// The trampoline that a signal handler returns to was entered by no call: its return address is its first byte.
+bool correct_trampoline(const Process& process, std::uint64_t return_address, Frame& frame) {
+  constexpr std::array<std::string_view, 4> kTrampolines = {"__restore_rt", "__restore", "__kernel_rt_sigreturn",
+                                                            "__kernel_sigreturn"};
+  const Process::Region* region = process.region_at(return_address);
+  if (region == nullptr || !region->binary) return false;
+  const std::uint64_t file_offset = return_address - region->start + region->file_offset;
+  const std::string* name = region->binary->function_beginning_at(file_offset);
+  if (name == nullptr || std::find(kTrampolines.begin(), kTrampolines.end(), *name) == kTrampolines.end()) return false;
+  frame = region->binary->frame_at(file_offset, true);
+  return true;
+}
+
 }  // namespace
 
 class Symbolizer::Impl {
@@ -45,8 +58,6 @@ class Symbolizer::Impl {
 
  private:
   Frame user_frame(Process& process, const ImageTag& image, std::uint64_t address);
-  // The trampoline that a signal handler returns to was entered by no call: its return address is its first byte.
-  bool correct_trampoline(const Process& process, std::uint64_t return_address, Frame& frame) const;
   bool is_gone(const Process& process);
 
   Options options_;
@@ -81,18 +92,6 @@ Frame Symbolizer::Impl::user_frame(Process& process, const ImageTag& image, std:
   return {.address = address};
 }
 
-bool Symbolizer::Impl::correct_trampoline(const Process& process, std::uint64_t return_address, Frame& frame) const {
-  constexpr std::array<std::string_view, 4> kTrampolines = {"__restore_rt", "__restore", "__kernel_rt_sigreturn",
-                                                            "__kernel_sigreturn"};
-  const Process::Region* region = process.region_at(return_address);
-  if (region == nullptr || !region->binary) return false;
-  const std::uint64_t file_offset = return_address - region->start + region->file_offset;
-  const std::string* name = region->binary->function_beginning_at(file_offset);
-  if (name == nullptr || std::find(kTrampolines.begin(), kTrampolines.end(), *name) == kTrampolines.end()) return false;
-  frame = region->binary->frame_at(file_offset, true);
-  return true;
-}
-
 void Symbolizer::Impl::resolve_user(const ProcessKey& key, const ImageTag& image, std::span<const std::uint64_t> stack,
                                     bool first_exact, std::vector<Frame>& frames) {
   if (stack.empty()) return;
@@ -117,7 +116,7 @@ const ProcessAttributes& Symbolizer::Impl::attributes(const ProcessKey& key) con
 bool Symbolizer::Impl::is_gone(const Process& process) {
   const auto pid = static_cast<pid_t>(process.key().pid);
   if (::kill(pid, 0) != 0 && errno == ESRCH) return true;
-  if (process.used || stat_budget_ == 0) return false;
+  if (process.idle().used || stat_budget_ == 0) return false;
   // Somebody has this pid. Only who was idle can be somebody else unnoticed.
   --stat_budget_;
   const Fd folder = open_process_folder(process.key().pid);
@@ -138,9 +137,8 @@ void Symbolizer::Impl::forget_gone() {
   for (auto place = processes_.begin(); place != processes_.end();) {
     Process& process = place->second;
     const bool gone = latest[process.key().pid] != process.key() || is_gone(process);
-    const bool drop = gone && process.seen_gone && !process.used;
-    process.seen_gone = gone;
-    process.used = false;
+    const bool drop = gone && process.idle().seen_gone && !process.idle().used;
+    process.set_idle(gone);
     place = drop ? processes_.erase(place) : std::next(place);
   }
   binaries_.drop_unused();
