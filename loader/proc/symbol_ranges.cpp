@@ -110,7 +110,7 @@ std::vector<SymbolRange> decide_ranges(Candidates& candidates, const BetterName&
       reach = end_of(candidates[j]);
       reaching.push_back(j);
     }
-    std::for_each(reaching.rbegin(), reaching.rend(), [&](std::size_t j) { cutter.open(candidates[j]); });
+    std::for_each(reaching.rbegin(), reaching.rend(), [&](std::size_t index) { cutter.open(candidates[index]); });
     i = group_end;
   }
   cutter.advance(std::numeric_limits<std::uint64_t>::max());

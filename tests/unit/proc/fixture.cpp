@@ -78,6 +78,7 @@ Child::Child(const std::vector<std::string>& argv, const std::vector<std::string
   int ends[2];
   REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);
   std::vector<char*> arguments;
+  arguments.reserve(argv.size() + 1);
   for (const std::string& argument : argv) arguments.push_back(const_cast<char*>(argument.c_str()));
   arguments.push_back(nullptr);
   pid_ = ::fork();

@@ -20,7 +20,7 @@ namespace {
 
 // A static program of a few kilobytes, with symbols and a build id.
 const std::string& small_file() {
-  static const std::string bytes = [] {
+  static const std::string kBytes = [] {
     const test::TemporaryFolder folder;
     std::string text = ".text\n";
     for (const char* name : {"_start", "one", "two", "three"}) {
@@ -33,7 +33,7 @@ const std::string& small_file() {
                     (folder / "a.s"));
     return *read_file(folder / "a", 1 << 20);
   }();
-  return bytes;
+  return kBytes;
 }
 
 // Everything that is ever asked of a file, at every offset that could matter.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Names of random addresses in real binaries, against readelf, addr2line and c++filt.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -51,7 +52,7 @@ struct Symbol {
 
 std::vector<Symbol> functions_of(const std::string& path, const std::string& table) {
   std::vector<Symbol> symbols;
-  for (const std::string& line : lines_of("readelf -W " + table + " " + path)) {
+  for (const std::string& line : lines_of(fmt::format("readelf -W {} {}", table, path))) {
     std::istringstream words(line);
     std::string number, value, size, type, binding, visibility, section, name;
     if (!(words >> number >> value >> size >> type >> binding >> visibility >> section >> name)) continue;

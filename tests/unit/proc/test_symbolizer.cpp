@@ -48,7 +48,7 @@ int main() {
 
 std::string build(const TemporaryFolder& folder, const std::string& name, const std::string& flags) {
   write_text(folder / "program.cpp", kProgram);
-  const std::string binary = folder / name;
+  std::string binary = folder / name;
   output_of("g++ -O1 -w " + flags + " -o " + binary + " " + (folder / "program.cpp") + " 2>&1");
   return binary;
 }
