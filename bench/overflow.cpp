@@ -39,7 +39,7 @@ struct Bench {
   ring_buffer* ring = nullptr;
   std::uint64_t drained = 0;
 
-  static int on_message(void* self, void* data, std::size_t) {
+  static int on_message(void* self, void* data, std::size_t /*size*/) {
     const auto* msg = static_cast<const sf_fold_msg*>(data);
     for (unsigned i = 0; i < msg->fold.head.count; ++i) static_cast<Bench*>(self)->drained += msg->slots[i].count;
     return 0;

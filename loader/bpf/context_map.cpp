@@ -94,9 +94,10 @@ ContextMap adopt(const std::string& path, Fd fd, bool created) {
 Result<Fd> create_and_pin(const std::string& path) {
   std::error_code error;
   fs::create_directories(fs::path(path).parent_path(), error);
-  if (error)
+  if (error) {
     return Error{
         .what = fmt::format("create the folder of {}", path), .code = error.value(), .failure = Failure::kHost};
+  }
   Fd fd(bpf_map_create(BPF_MAP_TYPE_LRU_HASH, "traces_ctx_v1", kContextKeyBytes, kContextValueBytes, kContextEntries,
                        nullptr));
   if (!fd) {

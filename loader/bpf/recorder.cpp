@@ -176,11 +176,11 @@ std::uint64_t Recorder::Impl::take_missed(std::uint64_t owed, std::uint64_t tick
 
 Result<Bank> Recorder::Impl::flush(Sink& sink, bool forget) {
   const std::uint64_t owed = clocks_->owed();
-  std::atomic_ref<__u32> epoch(*const_cast<__u32*>(&skeleton_->bss->epoch));
+  std::atomic_ref<__u32> epoch(skeleton_->bss->epoch);
   const std::uint32_t old = epoch.load();
   if (forget) {
     // Before the step, and seen everywhere before it: a program that reads the new epoch also sends its stacks anew.
-    std::atomic_ref<__u32>(*const_cast<__u32*>(&skeleton_->bss->sent_since)).store(old + 1);
+    std::atomic_ref<__u32>(skeleton_->bss->sent_since).store(old + 1);
     if (Status waited = wait_for_programs(); !waited) return waited.error();
   }
   epoch.store(old + 1);

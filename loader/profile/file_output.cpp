@@ -97,7 +97,8 @@ class FileOutput final : public Output {
       }
       if (::rename(part_.c_str(), path_.c_str()) != 0) {
         const Error error = output_error(fmt::format("rename {} to {}", part_, path_));
-        ::rename(old.c_str(), path_.c_str());
+        // Best effort: the error at hand says what matters.
+        (void)::rename(old.c_str(), path_.c_str());
         return error;
       }
     }

@@ -129,6 +129,7 @@ class Grouper {
       case By::kFunction: row.key = recording_.frames()[recording_.stack(entry.stack).front()]; break;
       case By::kStack: {
         const auto frames = recording_.stack(entry.stack);
+        // NOLINTNEXTLINE(modernize-loop-convert): clang 14 cannot compile the library's reverse_view
         for (auto frame = frames.rbegin(); frame != frames.rend(); ++frame) {
           row.key += (row.key.empty() ? "" : ";") + recording_.frames()[*frame];
         }

@@ -51,7 +51,7 @@ std::uint32_t Recording::add_span(const SpanContext& span) {
 
 std::uint32_t Recording::add_process(const Process& process) {
   const profile::Hash128 key = hasher()
-                                   .word(process.pid.has_value())
+                                   .word(process.pid.has_value() ? 1 : 0)
                                    .word(static_cast<std::uint64_t>(process.pid.value_or(0)))
                                    .bytes(process.service)
                                    .bytes(process.executable)

@@ -72,9 +72,11 @@ class Recording {
   [[nodiscard]] const std::vector<SpanContext>& spans() const { return spans_; }
   [[nodiscard]] const std::vector<Process>& processes() const { return processes_; }
 
+  // NOLINTBEGIN(misc-non-private-member-variables-in-classes): plain lists beside the numbered tables that it guards
   std::vector<Entry> entries;
   std::optional<profile::Accounting> accounting;  // of the files that carry one
   std::vector<std::string> skipped_types;         // sample types that report does not know
+  // NOLINTEND(misc-non-private-member-variables-in-classes)
 
   // Of all profiles; 0, 0 where there is none.
   [[nodiscard]] std::uint64_t start_unix_nano() const { return start_unix_nano_; }

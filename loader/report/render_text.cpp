@@ -22,22 +22,27 @@ constexpr std::string_view kDim = "\x1b[2m";
 constexpr std::string_view kReset = "\x1b[0m";
 
 std::string duration(std::uint64_t ns) {
-  const double value = static_cast<double>(ns);
+  const auto value = static_cast<double>(ns);
   if (ns < 1'000'000) return fmt::format("{:.3g} µs", value / 1e3);
   if (ns < 1'000'000'000) return fmt::format("{:.0f} ms", value / 1e6);
   if (ns < 100'000'000'000) return fmt::format("{:.2f} s", value / 1e9);
   return fmt::format("{:.0f} s", value / 1e9);
 }
 
+bool has_waiting(const Costs& costs) {
+  return std::any_of(kKinds.begin(), kKinds.end(), [&costs](Kind kind) {
+    return kind != Kind::kOnCpu && costs[static_cast<std::size_t>(kind)] != Cost{};
+  });
+}
+
 class TextReport {
  public:
   TextReport(const Recording& recording, const Answer& answer, const Style& style)
-      : recording_(recording), answer_(answer), style_(style) {
-    for (const Kind kind : kKinds) {
-      if (kind != Kind::kOnCpu && answer.cost[static_cast<std::size_t>(kind)] != Cost{}) by_time_ = true;
-    }
-    all_ = weight(answer.cost);
-  }
+      : recording_(recording),
+        answer_(answer),
+        style_(style),
+        by_time_(has_waiting(answer.cost)),
+        all_(weight(answer.cost)) {}
 
   std::string render() {
     if (answer_.rows.empty()) line("no samples match");
@@ -166,8 +171,8 @@ class TextReport {
   const Recording& recording_;
   const Answer& answer_;
   Style style_;
-  bool by_time_ = false;
-  std::uint64_t all_ = 0;
+  bool by_time_;
+  std::uint64_t all_;
   std::string text_;
 };
 

@@ -57,7 +57,7 @@ std::string_view read_bytes(pbf_reader& field) {
 
 pbf_reader read_message(pbf_reader& field) {
   const std::string_view bytes = read_bytes(field);
-  return pbf_reader(bytes.data(), bytes.size());
+  return {bytes.data(), bytes.size()};
 }
 
 const std::string_view& Tables::row(const Rows& rows, std::uint64_t index, const char* table) {

@@ -69,7 +69,7 @@ class Tables {
   [[nodiscard]] std::uint32_t span(std::uint64_t index);
 
   // Addresses of this producer's locations are addresses of the file, whatever their mappings say.
-  bool file_addresses = false;
+  bool file_addresses = false;  // NOLINT(misc-non-private-member-variables-in-classes): set by whoever knows
 
  private:
   // Frames that stacks may expand to, so that a small file cannot ask for all memory.

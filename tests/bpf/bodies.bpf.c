@@ -10,114 +10,138 @@
 #include "bpf/stack.bpf.h"
 
 struct {
-  __uint(type, BPF_MAP_TYPE_ARRAY);
-  __uint(max_entries, BODY_INPUTS);
-  __type(key, __u32);
-  __type(value, struct body_input);
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, BODY_INPUTS);
+	__type(key, __u32);
+	__type(value, struct sf_body_input);
 } inputs SEC(".maps");
 
-static __always_inline struct body_input* input_of(struct bpf_raw_tracepoint_args* ctx) {
-  __u32 number = (__u32)ctx->args[0];
+static __always_inline struct sf_body_input *input_of(struct bpf_raw_tracepoint_args *ctx)
+{
+	__u32 number = (__u32)ctx->args[0];
 
-  return bpf_map_lookup_elem(&inputs, &number);
+	return bpf_map_lookup_elem(&inputs, &number);
 }
 
-static __always_inline struct sf_scratch* fill_scratch(const struct body_input* input) {
-  __u32 entry = ENTRY_TICK;
-  struct sf_scratch* work = bpf_map_lookup_elem(&scratch, &entry);
+static __always_inline struct sf_scratch *fill_scratch(const struct sf_body_input *input)
+{
+	__u32 entry = ENTRY_TICK;
+	struct sf_scratch *work = bpf_map_lookup_elem(&scratch, &entry);
 
-  if (!work) return NULL;
-  work->sample.pid_tgid = input->pid_tgid;
-  work->sample.now_ns = input->now_ns;
-  work->sample.process = input->process;
-  work->sample.span = input->span;
-  work->sample.kind = SF_KIND_ON_CPU;
-  work->sample.source = SF_SOURCE_MAP;
-  work->msg.stack_id = input->stack_id;
-  return work;
-}
-
-SEC("raw_tp")
-int body_fold(struct bpf_raw_tracepoint_args* ctx) {
-  struct body_input* input = input_of(ctx);
-
-  if (input && fill_scratch(input)) input->result = fold(ENTRY_TICK, input->epoch);
-  return 0;
+	if (!work)
+		return NULL;
+	work->sample.pid_tgid = input->pid_tgid;
+	work->sample.now_ns = input->now_ns;
+	work->sample.process = input->process;
+	work->sample.span = input->span;
+	work->sample.kind = SF_KIND_ON_CPU;
+	work->sample.source = SF_SOURCE_MAP;
+	work->msg.stack_id = input->stack_id;
+	return work;
 }
 
 SEC("raw_tp")
-int body_close(struct bpf_raw_tracepoint_args* ctx) {
-  struct body_input* input = input_of(ctx);
+int body_fold(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct sf_body_input *input = input_of(ctx);
 
-  if (input) close_thread(input->pid_tgid, input->epoch, input->keep ? &input->span : NULL);
-  return 0;
+	if (input && fill_scratch(input))
+		input->result = fold(ENTRY_TICK, input->epoch);
+	return 0;
 }
 
 SEC("raw_tp")
-int body_sweep(struct bpf_raw_tracepoint_args* ctx) {
-  struct body_input* input = input_of(ctx);
+int body_close(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct sf_body_input *input = input_of(ctx);
 
-  if (input) input->result = sweep_record(input->place, input->epoch);
-  return 0;
+	if (input)
+		close_thread(input->pid_tgid, input->epoch, input->keep ? &input->span : NULL);
+	return 0;
 }
 
 SEC("raw_tp")
-int body_send(struct bpf_raw_tracepoint_args* ctx) {
-  struct body_input* input = input_of(ctx);
-  struct sf_scratch* work;
+int body_sweep(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct sf_body_input *input = input_of(ctx);
 
-  if (!input) return 0;
-  work = fill_scratch(input);
-  if (!work) return 0;
-  work->msg.process = input->process;
-  work->msg.kernel_frames = 0;
-  work->msg.head.count = (__u16)input->frames;
-  send_once(ENTRY_TICK, input->epoch);
-  return 0;
+	if (input)
+		input->result = sweep_record(input->place, input->epoch);
+	return 0;
 }
 
 SEC("raw_tp")
-int body_context(struct bpf_raw_tracepoint_args* ctx) {
-  struct body_input* input = input_of(ctx);
-  struct event event;
+int body_send(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct sf_body_input *input = input_of(ctx);
+	struct sf_scratch *work;
 
-  if (input && open_event(&event, input->epoch)) input->result = context_of(&event, input->pid_tgid, &input->span);
-  return 0;
+	if (!input)
+		return 0;
+	work = fill_scratch(input);
+	if (!work)
+		return 0;
+	work->msg.process = input->process;
+	work->msg.kernel_frames = 0;
+	work->msg.head.count = (__u16)input->frames;
+	send_once(ENTRY_TICK, input->epoch);
+	return 0;
 }
 
 SEC("raw_tp")
-int body_waiting(struct bpf_raw_tracepoint_args* ctx) {
-  struct body_input* input = input_of(ctx);
+int body_context(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct sf_body_input *input = input_of(ctx);
+	struct event event;
 
-  if (input) input->result = (__s64)bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA);
-  return 0;
+	if (input && open_event(&event, input->epoch))
+		input->result = context_of(&event, input->pid_tgid, &input->span);
+	return 0;
+}
+
+SEC("raw_tp")
+int body_waiting(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct sf_body_input *input = input_of(ctx);
+
+	if (input)
+		input->result = (__s64)bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA);
+	return 0;
 }
 
 /* The sample of step `i` of a storm; the test computes the same ones. */
-VERIFIED_ONCE storm_step(__u32 number, __u32 i) {
-  struct body_input* input = bpf_map_lookup_elem(&inputs, &number);
-  struct sf_scratch* work;
+VERIFIED_ONCE storm_step(__u32 number, __u32 i)
+{
+	struct sf_body_input *input = bpf_map_lookup_elem(&inputs, &number);
+	struct sf_scratch *work;
 
-  if (!input) return 0;
-  work = fill_scratch(input);
-  if (!work) return 0;
-  work->sample.span.span_id = STORM_SPAN(i);
-  work->msg.stack_id = STORM_STACK(input->pid_tgid, i);
-  if (!fold(ENTRY_TICK, input->epoch)) return 0;
-  /* Often, so that records are opened and released all the time: two threads then go for the same free one. */
-  if (i % 2) close_thread(input->pid_tgid, input->epoch, NULL);
-  return 1;
+	if (!input)
+		return 0;
+	work = fill_scratch(input);
+	if (!work)
+		return 0;
+	work->sample.span.span_id = STORM_SPAN(i);
+	work->msg.stack_id = STORM_STACK(input->pid_tgid, i);
+	if (!fold(ENTRY_TICK, input->epoch))
+		return 0;
+	/* Often, so that records are opened and released all the time: two threads then go for the same free one. */
+	if (i % 2)
+		close_thread(input->pid_tgid, input->epoch, NULL);
+	return 1;
 }
 
 SEC("raw_tp")
-int body_storm(struct bpf_raw_tracepoint_args* ctx) {
-  struct body_input* input = input_of(ctx);
-  __u32 i, number = (__u32)ctx->args[0];
+int body_storm(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct sf_body_input *input = input_of(ctx);
+	__u32 i, number = (__u32)ctx->args[0];
 
-  if (!input) return 0;
-  input->result = 0;
-  for (i = 0; i < STORM_STEPS; i++) input->result += storm_step(number, i);
-  return 0;
+	if (!input)
+		return 0;
+	input->result = 0;
+	for (i = 0; i < STORM_STEPS; i++)
+		input->result += storm_step(number, i);
+	return 0;
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -6,7 +6,7 @@
 #include "bpf/abi.h"
 
 /* One call; each thread of a test has its own, found by the number that it passes. */
-struct body_input {
+struct sf_body_input { /* NOLINT(readability-identifier-naming): shared with C */
   __u64 pid_tgid;
   __u64 now_ns;
   __u64 stack_id;

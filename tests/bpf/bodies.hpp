@@ -61,7 +61,7 @@ class Bodies {
   }
 
   // Runs `program` with `input`, which holds the results afterwards. `number`: one a thread.
-  void call(bpf_program* program, body_input& input, std::uint32_t number = 0) {
+  void call(bpf_program* program, sf_body_input& input, std::uint32_t number = 0) {
     const int inputs = bpf_map__fd(skeleton_->maps.inputs);
     REQUIRE(bpf_map_update_elem(inputs, &number, &input, BPF_ANY) == 0);
     std::uint64_t args[1] = {number};
@@ -78,7 +78,7 @@ class Bodies {
       left = false;
       drain();
       for (std::uint32_t place = 0; place < sizes_.buckets * SF_BUCKET_WAYS; ++place) {
-        body_input input = {};
+        sf_body_input input = {};
         input.place = place;
         input.epoch = epoch;
         call(progs().body_sweep, input, number);
@@ -101,7 +101,7 @@ class Bodies {
   }
 
   [[nodiscard]] std::uint64_t free_ring_bytes() {
-    body_input input = {};
+    sf_body_input input = {};
     call(progs().body_waiting, input);
     return sizes_.ring_bytes - static_cast<std::uint64_t>(input.result);
   }

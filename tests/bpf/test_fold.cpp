@@ -18,8 +18,8 @@ using bodytest::Sizes;
 
 namespace {
 
-body_input sample(std::uint64_t thread, std::uint64_t span, std::uint64_t stack, std::uint32_t epoch) {
-  body_input input = {};
+sf_body_input sample(std::uint64_t thread, std::uint64_t span, std::uint64_t stack, std::uint32_t epoch) {
+  sf_body_input input = {};
   input.pid_tgid = (thread << 32) | thread;
   input.process = {.start_ns = thread, .tgid = static_cast<std::uint32_t>(thread), .exec_id = 1};
   input.span = {.trace_id = {span / 4, 1}, .span_id = span};  // four spans share a trace
@@ -54,7 +54,7 @@ void random_walk(std::uint64_t seed, const Sizes& sizes, int steps, unsigned dra
   for (int step = 0; step < steps; ++step) {
     const std::uint64_t thread = 1 + random() % 6;
     const std::uint64_t action = random() % 1000;
-    body_input input = sample(thread, 1 + random() % 12, random() % distinct, epoch);
+    sf_body_input input = sample(thread, 1 + random() % 12, random() % distinct, epoch);
     if (until_sweep > 0 && --until_sweep == 0) bpf.sweep(epoch);
     if (action < 5 && until_sweep == 0) {
       ++epoch;
@@ -108,7 +108,7 @@ TEST_CASE("a full ring drops with its reason, and loses nothing that it had take
   std::uint64_t taken = 0;
   std::uint64_t lost = 0;
   for (std::uint64_t i = 0; i < 2000; ++i) {
-    body_input input = sample(1, 1, i, 0);
+    sf_body_input input = sample(1, 1, i, 0);
     bpf.call(bpf.progs().body_fold, input);
     ++(input.result == 1 ? taken : lost);
   }
@@ -121,7 +121,7 @@ TEST_CASE("a full ring drops with its reason, and loses nothing that it had take
 
 TEST_CASE("a record in use sends the sample on its own, under its own span") {
   Bodies bpf({.buckets = 1});
-  body_input input = sample(1, 1, 1, 0);
+  sf_body_input input = sample(1, 1, 1, 0);
   bpf.call(bpf.progs().body_fold, input);
   for (std::uint32_t place = 0; place < SF_BUCKET_WAYS; ++place) {
     sf_record record{};
@@ -141,12 +141,12 @@ TEST_CASE("a record in use sends the sample on its own, under its own span") {
 TEST_CASE("a nested span does not evict its parent, another trace does, and a fifth span takes the oldest place") {
   Bodies bpf({.buckets = 1});
   for (const std::uint64_t span : {4, 5, 6, 7}) {  // one trace
-    body_input input = sample(1, span, 1, 0);
+    sf_body_input input = sample(1, span, 1, 0);
     input.now_ns = 1000 + span;
     bpf.call(bpf.progs().body_fold, input);
   }
   CHECK(bpf.records_in_use() == 4);
-  body_input input = sample(1, 8, 1, 0);
+  sf_body_input input = sample(1, 8, 1, 0);
   input.now_ns = 2000;
   bpf.call(bpf.progs().body_fold, input);
   bpf.drain();
@@ -162,9 +162,9 @@ TEST_CASE("a nested span does not evict its parent, another trace does, and a fi
 
 TEST_CASE("a program after exec has a record of its own under the same span and thread") {
   Bodies bpf({.buckets = 1});
-  body_input before = sample(1, 1, 1, 0);
+  sf_body_input before = sample(1, 1, 1, 0);
   bpf.call(bpf.progs().body_fold, before);
-  body_input after = sample(1, 1, 1, 0);
+  sf_body_input after = sample(1, 1, 1, 0);
   after.process.exec_id = 2;
   bpf.call(bpf.progs().body_fold, after);
   CHECK(bpf.records_in_use() == 2);
@@ -174,19 +174,19 @@ TEST_CASE("an emit that stops half way sends neither half twice") {
   Bodies bpf({.buckets = 1, .tables = 1, .ring_bytes = 8192});
   Counts model;
   for (std::uint64_t stack = 0; stack < 200; ++stack) {
-    body_input input = sample(1, 1, stack, 0);
+    sf_body_input input = sample(1, 1, stack, 0);
     bpf.call(bpf.progs().body_fold, input);
     REQUIRE(input.result == 1);
     ++model[{input.pid_tgid, input.span.span_id, input.stack_id}];
   }
   // Folds of other threads, until the inline part of the first still fits into the ring and its table no more.
   for (std::uint64_t thread = 10; bpf.free_ring_bytes() > 2500; ++thread) {
-    body_input input = sample(thread, 1, 1, 0);
+    sf_body_input input = sample(thread, 1, 1, 0);
     bpf.call(bpf.progs().body_fold, input);
     ++model[{input.pid_tgid, input.span.span_id, input.stack_id}];
     bpf.call(bpf.progs().body_close, input);
   }
-  body_input input = sample(1, 1, 1, 0);
+  sf_body_input input = sample(1, 1, 1, 0);
   bpf.call(bpf.progs().body_close, input);
   CHECK(bpf.counters(0).count[SF_COUNT_EMIT_REFUSED] == 1);
   CHECK(bpf.tables_in_use() == 1);
@@ -211,7 +211,7 @@ TEST_CASE("two CPUs that go for the same records, against a sweep: every sample 
   auto storm = [&](std::uint32_t number) {
     pin_to_cpu(number % 2);
     for (std::uint64_t run = 0; run < kRuns; ++run) {
-      body_input input = sample(number, 1, 1, epoch.load());
+      sf_body_input input = sample(number, 1, 1, epoch.load());
       bpf.call(bpf.progs().body_storm, input, number);
       folded += static_cast<std::uint64_t>(input.result);
     }

@@ -10,8 +10,8 @@ using bodytest::Bodies;
 
 namespace {
 
-body_input stack(std::uint64_t id, std::uint32_t frames = 3) {
-  body_input input = {};
+sf_body_input stack(std::uint64_t id, std::uint32_t frames = 3) {
+  sf_body_input input = {};
   input.process = {.start_ns = 1, .tgid = 2, .exec_id = 3};
   input.stack_id = id;
   input.frames = frames;
@@ -23,14 +23,14 @@ body_input stack(std::uint64_t id, std::uint32_t frames = 3) {
 TEST_CASE("a stack is sent once, and again after the loader forgot") {
   Bodies bpf({});
   for (int i = 0; i < 3; ++i) {
-    body_input input = stack(42);
+    sf_body_input input = stack(42);
     bpf.call(bpf.progs().body_send, input);
   }
   bpf.drain();
   CHECK(bpf.stacks[42] == 1);
   bpf.skeleton().bss->sent_since = 1;
   for (int i = 0; i < 3; ++i) {
-    body_input input = stack(42);
+    sf_body_input input = stack(42);
     bpf.call(bpf.progs().body_send, input);
   }
   bpf.drain();
@@ -42,14 +42,14 @@ TEST_CASE("a refused stack is not marked as sent") {
   std::mt19937_64 random(5);
   std::vector<std::uint64_t> ids;
   for (int i = 0; i < 200; ++i) {
-    body_input input = stack(ids.emplace_back(random()), 100);
+    sf_body_input input = stack(ids.emplace_back(random()), 100);
     bpf.call(bpf.progs().body_send, input);
   }
   CHECK(bpf.counters(0).count[SF_COUNT_STACKS_REFUSED] > 100);
   for (int round = 0; round < 100; ++round) {
     bpf.drain();
     for (const std::uint64_t id : ids) {
-      body_input input = stack(id, 100);
+      sf_body_input input = stack(id, 100);
       bpf.call(bpf.progs().body_send, input);
     }
   }
@@ -64,7 +64,7 @@ TEST_CASE("a set that is full replaces an id: such a stack is sent more often, n
   for (auto& id : ids) id = random();
   for (int round = 0; round < 5; ++round) {
     for (const std::uint64_t id : ids) {
-      body_input input = stack(id);
+      sf_body_input input = stack(id);
       bpf.call(bpf.progs().body_send, input);
     }
     bpf.drain();
@@ -74,7 +74,7 @@ TEST_CASE("a set that is full replaces an id: such a stack is sent more often, n
 
 TEST_CASE("context: no map, no entry, an entry, an entry of zeros") {
   Bodies bpf({});
-  body_input input = {};
+  sf_body_input input = {};
   input.pid_tgid = 5;
   bpf.call(bpf.progs().body_context, input);
   CHECK(input.result == SF_SOURCE_NONE);

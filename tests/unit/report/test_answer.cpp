@@ -40,13 +40,13 @@ Recording recording() {
   return made;
 }
 
-Query query(Options options) {
+Query query(const Options& options) {
   const auto parsed = parse_query(options);
   REQUIRE_MESSAGE(parsed, (parsed ? "" : parsed.error().message()));
   return *parsed;
 }
 
-std::string render(Options options, Style style = {}) {
+std::string render(const Options& options, Style style = {}) {
   const Recording made = recording();
   const Query asked = query(options);
   const Answer found = answer(made, asked);
