@@ -57,9 +57,11 @@ UNIT_SRC  := $(sort $(wildcard tests/unit/*.cpp tests/unit/*/*.cpp))
 UNIT_SRC  := $(filter-out $(foreach room,$(WITHOUT),$(wildcard tests/unit/$(room)/*.cpp)),$(UNIT_SRC))
 BPFT_SRC  := $(sort $(wildcard tests/bpf/*.cpp)) $(if $(wildcard tests/bpf/main.cpp),,tests/unit/main.cpp)
 WORK_SRC  := $(sort $(wildcard tests/workloads/*.cpp))
+BENCH_SRC := $(sort $(wildcard bench/*.cpp))
 obj        = $(patsubst %.cpp,$(O)/obj/%.o,$(1))
 stem       = $(basename $(basename $(notdir $(1))))
 WORKLOADS := $(foreach source,$(WORK_SRC),$(O)/workloads/$(call stem,$(source)))
+BENCHES   := $(foreach source,$(BENCH_SRC),$(O)/bench/$(call stem,$(source)))
 SKELETON  := $(if $(BPF_SRC),$(O)/gen/spanfold.skel.h)
 TEST_SKELETONS := $(foreach source,$(TEST_BPF),$(O)/gen/$(call stem,$(source)).skel.h)
 
@@ -83,6 +85,10 @@ $(O)/tests/unit $(O)/tests/bpf:
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)$(CXX) $(CXXFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(LIBS)
 
+$(O)/bench/%: $(O)/obj/bench/%.o $(O)/libspanfold.a
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)$(CXX) $(CXXFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(LIBS)
+
 $(O)/workloads/%: $(O)/obj/tests/workloads/%.o
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)$(CXX) -g -o $@ $< $(WORKLOAD_LIBS)
@@ -92,7 +98,7 @@ $(O)/obj/tests/workloads/%.o: tests/workloads/%.cpp $(O)/flags | $(TEST_SKELETON
 	$(call say,CXX,$<)$(CXX) $(WORKLOAD_FLAGS) -MD -MP -c -o $@ $<
 
 $(call obj,$(filter loader/bpf/% loader/app/%,$(ROOM_SRC)) loader/app/main.cpp): | $(SKELETON)
-$(call obj,$(sort $(wildcard tests/bpf/*.cpp))): | $(SKELETON) $(TEST_SKELETONS)
+$(call obj,$(sort $(wildcard tests/bpf/*.cpp)) $(BENCH_SRC)): | $(SKELETON) $(TEST_SKELETONS)
 $(O)/obj/%.o: %.cpp $(O)/flags
 	@mkdir -p $(@D)
 	$(call say,CXX,$<)$(CXX) $(if $(filter tests/%,$<),-Itests) $(CPPFLAGS_ALL) $(CXXFLAGS_ALL) -MD -MP -c -o $@ $<
@@ -132,7 +138,7 @@ test: ## all tests; SUITES="house otlp unit bpf e2e" picks some
 demo: ## records a real service for some seconds and shows where its spans spent CPU time
 	@MAKE='$(MAKE)' O='$(O)' scripts/demo.sh
 
-bench: all ## measures, see bench/
+bench: all $(BENCHES) ## measures, see bench/README.md; needs root
 	@MAKE='$(MAKE)' O='$(O)' bench/run
 
 lint: compile_commands.json $(SKELETON) $(TEST_SKELETONS) ## format, clang-tidy, rooms, house rules, scripts
@@ -143,7 +149,7 @@ format: ## formats what is there; FILES="…" picks some
 
 compile_commands.json: FORCE ## for editors and clang-tidy
 	@$(PYTHON) scripts/compile-commands.py $@ '$(CXX) $(CPPFLAGS_ALL) -Itests $(CXXFLAGS_ALL)' $(ROOM_SRC) \
-		$(wildcard loader/app/main.cpp) $(sort $(UNIT_SRC) $(BPFT_SRC)) $(wildcard bench/*.cpp) \
+		$(wildcard loader/app/main.cpp) $(sort $(UNIT_SRC) $(BPFT_SRC)) $(BENCH_SRC) \
 		--and '$(CXX) $(WORKLOAD_FLAGS)' $(WORK_SRC)
 
 install: $(O)/spanfold ## to DESTDIR, PREFIX
@@ -159,5 +165,5 @@ FORCE:
 .PHONY: all tests workloads test demo bench lint format install clean help FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:
--include $(patsubst %.cpp,$(O)/obj/%.d,$(ROOM_SRC) loader/app/main.cpp $(UNIT_SRC) $(BPFT_SRC) $(WORK_SRC)) \
+-include $(patsubst %.cpp,$(O)/obj/%.d,$(ROOM_SRC) loader/app/main.cpp $(UNIT_SRC) $(BPFT_SRC) $(WORK_SRC) $(BENCH_SRC)) \
          $(patsubst %.c,$(O)/obj/%.d,$(BPF_SRC) $(TEST_BPF))
