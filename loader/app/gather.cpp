@@ -55,6 +55,7 @@ void Gather::on_stack(const bpf::StackSeen& seen) {
   if (stack.frames.empty()) stack.frames.push_back(kUnknownFrame);
   if (seen.user.size() >= kMostUserFrames) stack.frames.push_back(kTruncatedFrame);
   stack.frames.shrink_to_fit();
+  frames_ += stack.frames.size();
 }
 
 void Gather::on_fold(const bpf::FoldDelta& fold) {
@@ -133,10 +134,18 @@ profile::Window Gather::window(const bpf::Bank& bank) {
   return window;
 }
 
+void Gather::forget_stacks() {
+  std::erase_if(stacks_, [this](const auto& entry) {
+    if (entry.second.seen_in == flush_) return false;
+    frames_ -= entry.second.frames.size();
+    return true;
+  });
+}
+
 void Gather::end_flush(bool forget) {
   rows_ = std::exchange(next_rows_, {});
   ++epoch_;
-  if (forget) std::erase_if(stacks_, [this](const auto& entry) { return entry.second.seen_in != flush_; });
+  if (forget) forget_stacks();
   symbolizer_.forget_gone();
 }
 

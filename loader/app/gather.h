@@ -23,7 +23,8 @@ struct GatherOptions {
   bool local_symbols = true;
   Background background = Background::kCount;
   std::uint32_t frequency_hz = 99;
-  std::size_t most_stacks = 65536;  // known at one time; beyond, the oldest are forgotten at the next flush
+  // Frames of known stacks, 32 bytes each. Beyond, stacks that are not seen again are forgotten at the next flush.
+  std::size_t most_frames = std::size_t{1} << 18;
 };
 
 class Gather : public bpf::Sink {
@@ -34,7 +35,7 @@ class Gather : public bpf::Sink {
   void on_fold(const bpf::FoldDelta& fold) override;
 
   // True when the next flush should make the kernel side send stacks anew, so that old ones can be dropped.
-  [[nodiscard]] bool wants_to_forget() const { return stacks_.size() > options_.most_stacks; }
+  [[nodiscard]] bool wants_to_forget() const { return frames_ > options_.most_frames; }
   // Call before a flush of the kernel side: stacks that arrive from here on outlive its forgetting.
   void begin_flush() { ++flush_; }
   // The window of the flush. Its frames live until the next call of anything here.
@@ -62,11 +63,13 @@ class Gather : public bpf::Sink {
   void add_background(const bpf::Bank& bank, Processes& processes);
   profile::ProcessSamples& process_of(const ProcessKey& key, Processes& processes);
   void count_spans();
+  void forget_stacks();
 
   GatherOptions options_;
   proc::Symbolizer symbolizer_;
   profile::Attributes host_;
   std::unordered_map<std::uint64_t, Stack> stacks_;
+  std::size_t frames_ = 0;      // in all of them
   std::vector<Row> rows_;       // of the epoch that is being gathered
   std::vector<Row> next_rows_;  // of the one after it: what ticks while a flush is under way
   std::uint32_t epoch_ = 0;     // being gathered

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// From messages and banks to windows: what the kernel side counted is what a window holds.
+#include <doctest/doctest.h>
+
+#include <array>
+#include <map>
+#include <string>
+
+#include "app/gather.h"
+
+using spanfold::Frame;
+using spanfold::ProcessKey;
+using spanfold::SpanContext;
+using spanfold::app::Background;
+using spanfold::app::Gather;
+using spanfold::profile::Window;
+
+namespace {
+
+// No process has this pid: its frames stay addresses.
+constexpr ProcessKey kProcess{.start_boottime_ns = 5, .pid = 0x7ffffff0, .exec_id = 1};
+
+SpanContext span_of(std::uint8_t number) {
+  SpanContext span;
+  span.trace_id[0] = 1;
+  span.span_id[0] = number;
+  return span;
+}
+
+void see(Gather& gather, std::uint64_t id, std::size_t frames = 3) {
+  const std::vector<std::uint64_t> user(frames, 0x400000 + id);
+  gather.on_stack({.stack_id = id, .process = kProcess, .user = user});
+}
+
+void fold(Gather& gather, std::uint32_t epoch, std::uint8_t span, std::uint64_t stack, std::uint32_t samples) {
+  gather.on_fold({.epoch = epoch,
+                  .span = span == 0 ? SpanContext{} : span_of(span),
+                  .process = kProcess,
+                  .tid = 7,
+                  .stacks = {{.stack_id = stack, .samples = samples}}});
+}
+
+// Samples by the first byte of their span and the word of their last frame ("" for one with an address).
+using Sums = std::map<std::pair<int, std::string>, std::uint64_t>;
+Sums sums_of(const Window& window) {
+  Sums sums;
+  for (const auto& process : window.processes) {
+    for (const auto& sample : process.on_cpu) {
+      REQUIRE(!sample.frames.empty());
+      const Frame& root = sample.frames.back();
+      sums[{sample.span.span_id[0], root.function == nullptr ? "" : *root.function}] += sample.value;
+    }
+  }
+  return sums;
+}
+
+}  // namespace
+
+TEST_CASE("deltas of a flush are in its window, those of the next epoch in the next") {
+  Gather gather({});
+  see(gather, 11);
+  fold(gather, 0, 1, 11, 3);
+  gather.begin_flush();
+  fold(gather, 0, 1, 11, 2);
+  fold(gather, 1, 2, 11, 5);
+  CHECK(sums_of(gather.window({.epoch = 0, .ticks = 5, .in_span = 5})) == Sums{{{1, ""}, 5}});
+  gather.end_flush(false);
+  gather.begin_flush();
+  // A record that the ring refused at the flush before comes late.
+  fold(gather, 0, 1, 11, 1);
+  CHECK(sums_of(gather.window({.epoch = 1, .ticks = 6, .in_span = 6})) == Sums{{{1, ""}, 1}, {{2, ""}, 5}});
+  gather.end_flush(false);
+  CHECK(gather.spans() == 2);
+}
+
+TEST_CASE("samples without their frames are kept, and said") {
+  Gather gather({});
+  fold(gather, 0, 1, 99, 4);
+  gather.begin_flush();
+  CHECK(sums_of(gather.window({.ticks = 4, .in_span = 4})) == Sums{{{1, "[frames lost]"}, 4}});
+  CHECK(gather.frames_lost() == 4);
+}
+
+TEST_CASE("a stack without frames and one that was cut are marked") {
+  Gather gather({});
+  see(gather, 1, 0);
+  see(gather, 2, 127);
+  fold(gather, 0, 1, 1, 1);
+  fold(gather, 0, 2, 2, 1);
+  gather.begin_flush();
+  CHECK(sums_of(gather.window({.ticks = 2, .in_span = 2})) == Sums{{{1, "[unknown]"}, 1}, {{2, "[truncated]"}, 1}});
+}
+
+TEST_CASE("background: a share for each process that carried a span, and one for all others") {
+  Gather gather({});
+  gather.begin_flush();
+  const Window window = gather.window({.ticks = 10, .background = 10, .by_process = {{kProcess, 4}}});
+  REQUIRE(window.processes.size() == 2);
+  CHECK(window.processes[0].on_cpu[0].value == 6);  // all others: no process
+  CHECK(window.processes[1].on_cpu[0].value == 4);
+  CHECK(sums_of(window) == Sums{{{0, "[background]"}, 10}});
+}
+
+TEST_CASE("background none writes none, stacks writes the stacks") {
+  Gather none({.background = Background::kNone});
+  none.begin_flush();
+  CHECK(none.window({.ticks = 10, .background = 10, .by_process = {{kProcess, 4}}}).processes.empty());
+  Gather stacks({.background = Background::kStacks});
+  see(stacks, 1);
+  fold(stacks, 0, 0, 1, 3);
+  stacks.begin_flush();
+  CHECK(sums_of(stacks.window({.ticks = 3, .background = 3})) == Sums{{{0, ""}, 3}});
+}
+
+TEST_CASE("forgetting drops what was not seen since the flush began, and nothing else") {
+  Gather gather({.most_frames = 5});
+  see(gather, 1);
+  CHECK(!gather.wants_to_forget());
+  see(gather, 2);
+  CHECK(gather.wants_to_forget());
+  gather.begin_flush();
+  see(gather, 2);  // sent anew, because the kernel side was told
+  gather.end_flush(true);
+  CHECK(!gather.wants_to_forget());
+  fold(gather, 1, 1, 1, 1);
+  fold(gather, 1, 2, 2, 1);
+  gather.begin_flush();
+  CHECK(sums_of(gather.window({.ticks = 2, .in_span = 2})) == Sums{{{1, "[frames lost]"}, 1}, {{2, ""}, 1}});
+}

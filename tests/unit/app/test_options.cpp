@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// The command line of record: what is accepted, and what is a usage error.
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "app/options.h"
+
+using spanfold::Failure;
+using spanfold::app::Background;
+using spanfold::app::parse_record;
+
+TEST_CASE("defaults are those of the README") {
+  const auto parsed = parse_record({});
+  REQUIRE(parsed);
+  CHECK(parsed->options.output == "spanfold.otlp");
+  CHECK(parsed->options.frequency_hz == 99);
+  CHECK(parsed->options.duration_ns == 0);
+  CHECK(parsed->options.flush_ns == 5'000'000'000);
+  CHECK(parsed->options.background == Background::kCount);
+  CHECK(parsed->options.local_symbols);
+  CHECK(parsed->options.command.empty());
+}
+
+TEST_CASE("lists, repeats and the command") {
+  const auto parsed = parse_record({"-p", "1,2", "--pid", "3", "-C", "0-2,5", "--cpu", "1", "-d", "500ms", "-F", "997",
+                                    "--background", "stacks", "--symbols", "none"});
+  REQUIRE(parsed);
+  CHECK(parsed->options.pids == std::vector<std::uint32_t>{1, 2, 3});
+  CHECK(parsed->options.cpus == std::vector<int>{0, 1, 2, 5});
+  CHECK(parsed->options.duration_ns == 500'000'000);
+  CHECK(parsed->options.background == Background::kStacks);
+  CHECK(!parsed->options.local_symbols);
+  const auto command = parse_record({"-F", "49", "--", "sh", "-c", "exit 3", "--", "-F", "x"});
+  REQUIRE(command);
+  CHECK(command->options.frequency_hz == 49);
+  CHECK(command->options.command == std::vector<std::string>{"sh", "-c", "exit 3", "--", "-F", "x"});
+}
+
+TEST_CASE("what makes no sense is a usage error of one line with a hint") {
+  const std::vector<std::vector<std::string>> bad = {{"--bogus"},
+                                                     {"-F"},
+                                                     {"-F", "0"},
+                                                     {"-F", "many"},
+                                                     {"-F", "-1"},
+                                                     {"-d", "soon"},
+                                                     {"-d", "0"},
+                                                     {"-d", "5x"},
+                                                     {"-p", "0"},
+                                                     {"-p", "-4"},
+                                                     {"-p", "1,x"},
+                                                     {"-C", "3-1"},
+                                                     {"-C", "a"},
+                                                     {"-C", "99999999"},
+                                                     {"--background", "all"},
+                                                     {"-e", "cycles"},
+                                                     {"--flush", "0"},
+                                                     {"--flush", "1us"},
+                                                     {"--max-disk", "big"},
+                                                     {"stray"},
+                                                     {"--symbols", "all"},
+                                                     {"--"},
+                                                     {"-p", "1", "--", "true"}};
+  for (const auto& words : bad) {
+    const auto parsed = parse_record(words);
+    std::string line;
+    for (const auto& word : words) line += word + " ";
+    CAPTURE(line);
+    REQUIRE(!parsed);
+    CHECK(parsed.error().failure == Failure::kUsage);
+    CHECK(parsed.error().message().find('\n') == std::string::npos);
+    CHECK(!parsed.error().hint.empty());
+  }
+}
