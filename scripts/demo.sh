@@ -48,6 +48,8 @@ clean_up() {
 start() {
   local file=$1 line=$2 tries=0
   shift 2
+  # The background job makes its own, and grep may be there first.
+  : >"$file"
   "$@" >"$file" &
   pids+=($!)
   until grep -q "^$line" "$file"; do
