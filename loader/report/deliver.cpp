@@ -48,8 +48,10 @@ Status to_file(std::string_view text, const std::string& path) {
 
 }  // namespace
 
+bool is_stdout(const std::string& path) { return path == "-" || path == "/dev/stdout"; }
+
 Status deliver(std::string_view text, const std::string& path) {
-  if (path.empty() || path == "-" || path == "/dev/stdout") return to_stdout(text);
+  if (is_stdout(path)) return to_stdout(text);
   struct stat found {};
   // Follows links: a device behind one is still a device.
   const bool special = ::stat(path.c_str(), &found) == 0 && !S_ISREG(found.st_mode);

@@ -9,7 +9,9 @@
 
 namespace spanfold::report {
 
-// Empty path: standard output; a reader that has seen enough and left is no error. A file appears whole or not at all:
+[[nodiscard]] bool is_stdout(const std::string& path);
+
+// Standard output ("-"): a reader that has seen enough and left is no error. A file appears whole or not at all:
 // written under a temporary name beside it, synchronised, renamed. Devices and FIFOs are written to directly.
 [[nodiscard]] Status deliver(std::string_view text, const std::string& path);
 

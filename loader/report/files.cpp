@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <system_error>
+#include <utility>
 
 #include "base/file.h"
 #include "base/log.h"
@@ -57,10 +58,20 @@ Status read_folder(const std::string& path, Recording& into) {
                  .hint = "expected files that end in .otlp, .pb or .binpb"};
   }
   std::sort(files.begin(), files.end());
+  std::size_t good = 0;
   for (const std::string& file : files) {
-    if (Status read = read_one(file, into); !read) return read;
+    Recording::Mark before = into.mark();
+    const Status read = read_one(file, into);
+    if (read) {
+      ++good;
+      continue;
+    }
+    into.take_back(std::move(before));
+    // Gone since it was listed: a recorder with --max-disk removes its oldest files at any time.
+    if (read.error().code != ENOENT) log::warning("left out of {}: {}", path, read.error().message());
   }
-  return ok();
+  if (good != 0) return ok();
+  return Error{.what = fmt::format("nothing in {} can be read", path), .hint = "name other files or another folder"};
 }
 
 }  // namespace

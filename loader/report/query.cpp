@@ -79,7 +79,11 @@ std::string_view by_name(By by) {
 Result<Query> parse_query(const Options& options) {
   if (options.by == "route") {
     return usage("--by route needs the routes of the spans, and profiles do not hold them",
-                 "give the spans' traces with --traces FILE");
+                 "they will come from traces, with --traces FILE, which this version cannot read yet");
+  }
+  if (options.output.empty()) return usage("the output has no name", "name a file or - with -o");
+  if (std::find(options.paths.begin(), options.paths.end(), "") != options.paths.end()) {
+    return usage("a path to read is empty", "name a file or a folder");
   }
   const Result<By> by = choose(kBys, "--by", options.by);
   if (!by) return by.error();
@@ -87,10 +91,13 @@ Result<Query> parse_query(const Options& options) {
   if (!format) return format.error();
   Result<std::vector<Kind>> kinds = parse_kinds(options.kind);
   if (!kinds) return kinds.error();
-  if (options.top == std::uint64_t{0}) return usage("--top 0 shows nothing", "give the number of rows");
+  if (options.top && *options.top < 1) {
+    return usage(fmt::format("--top {} shows nothing", *options.top), "give a number of rows, 1 or more");
+  }
 
   Query query{.by = *by, .format = *format, .kinds = *std::move(kinds)};
-  query.top = options.top.value_or(query.format == Format::kText ? kDefaultTextRows : kAllRows);
+  query.top = query.format == Format::kText ? kDefaultTextRows : kAllRows;
+  if (options.top) query.top = static_cast<std::size_t>(*options.top);
   if (Status parsed = parse_ids("--span", options.spans, query.spans); !parsed) return parsed.error();
   if (Status parsed = parse_ids("--trace", options.traces, query.traces); !parsed) return parsed.error();
   query.pids = options.pids;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <random>
+#include <utility>
 
 namespace spanfold::report {
 namespace {
@@ -71,6 +72,26 @@ void Recording::add_window(std::uint64_t start_unix_nano, std::uint64_t duration
 void Recording::add_frequency(std::uint32_t hz) {
   if (frequency_hz_ && *frequency_hz_ != hz) mixed_ = true;
   frequency_hz_ = hz;
+}
+
+Recording::Mark Recording::mark() const {
+  return {.entries = entries.size(),
+          .skipped_types = skipped_types.size(),
+          .accounting = accounting,
+          .start_unix_nano = start_unix_nano_,
+          .end_unix_nano = end_unix_nano_,
+          .frequency_hz = frequency_hz_,
+          .mixed = mixed_};
+}
+
+void Recording::take_back(Mark mark) {
+  entries.resize(mark.entries);
+  skipped_types.resize(mark.skipped_types);
+  accounting = std::move(mark.accounting);
+  start_unix_nano_ = mark.start_unix_nano;
+  end_unix_nano_ = mark.end_unix_nano;
+  frequency_hz_ = mark.frequency_hz;
+  mixed_ = mark.mixed;
 }
 
 std::span<const std::uint32_t> Recording::stack(std::uint32_t id) const {

@@ -78,6 +78,17 @@ class Recording {
   std::vector<std::string> skipped_types;         // sample types that report does not know
   // NOLINTEND(misc-non-private-member-variables-in-classes)
 
+  // All that counts as read, so that a file can be taken back. Names and stacks stay: nothing leads to them any more.
+  struct Mark {
+    std::size_t entries = 0, skipped_types = 0;
+    std::optional<profile::Accounting> accounting;
+    std::uint64_t start_unix_nano = 0, end_unix_nano = 0;
+    std::optional<std::uint32_t> frequency_hz;
+    bool mixed = false;
+  };
+  [[nodiscard]] Mark mark() const;
+  void take_back(Mark mark);  // to what mark() gave
+
   // Of all profiles; 0, 0 where there is none.
   [[nodiscard]] std::uint64_t start_unix_nano() const { return start_unix_nano_; }
   [[nodiscard]] std::uint64_t end_unix_nano() const { return end_unix_nano_; }

@@ -20,7 +20,7 @@ std::string render(const Recording& recording, const Answer& found, const Query&
     case Format::kFolded: return render_folded(recording, found);
     case Format::kText: break;
   }
-  return render_text(recording, found, options.output.empty() ? style_of(STDOUT_FILENO) : Style{});
+  return render_text(recording, found, is_stdout(options.output) ? style_of(STDOUT_FILENO) : Style{});
 }
 
 }  // namespace

@@ -13,12 +13,12 @@ namespace spanfold::report {
 
 // As on the command line; run() checks them.
 struct Options {
-  std::vector<std::string> paths;    // files and folders; none: spanfold.otlp
-  std::string by = "span";           // span, trace, service, process, function, stack
-  std::string kind = "all";          // on_cpu, blocked, runnable, all
-  std::string format = "text";       // text, json, folded
-  std::string output;                // empty: standard output
-  std::optional<std::uint64_t> top;  // rows; default 20 for text, all for the formats that programs read
+  std::vector<std::string> paths;   // files and folders; none: spanfold.otlp
+  std::string by = "span";          // span, trace, service, process, function, stack
+  std::string kind = "all";         // on_cpu, blocked, runnable, all
+  std::string format = "text";      // text, json, folded
+  std::string output = "-";         // -: standard output
+  std::optional<std::int64_t> top;  // rows, 1 or more; default 20 for text, all for the formats that programs read
   // Filters; several of one kind: any of them. A function is its full name, its name without parameters, or the last
   // part of that.
   std::vector<std::string> spans;   // 16 hex digits
@@ -28,8 +28,8 @@ struct Options {
   std::vector<std::string> functions;
 };
 
-// Reads, groups, writes. Nothing is written unless all files could be read. Errors: Failure::kUsage for options that
-// make no sense, kFailed for files that cannot be read or written.
+// Reads, groups, writes. Nothing is written unless all files that were named could be read. Errors: Failure::kUsage for
+// options that make no sense, kFailed for files that cannot be read or written.
 [[nodiscard]] Status run(const Options& options);
 
 }  // namespace spanfold::report

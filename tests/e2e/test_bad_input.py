@@ -79,6 +79,12 @@ class Usage(BadInput):
             (["--format", "poem", good], "poem"),
             (["--span", "xyz", good], "xyz"),
             (["--top", "few", good], "few"),
+            (["--top", "0", good], "--top"),
+            (["--top", "-1", good], "--top"),
+            (["--by", "route", good], "--traces FILE.*cannot read yet"),
+            (["-o", "", good], "output has no name"),
+            ([""], "empty"),
+            ([good, ""], "empty"),
             (["--nonsense", good], "nonsense"),
         ):
             with self.subTest(options=options):

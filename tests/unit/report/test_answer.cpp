@@ -70,13 +70,16 @@ using Keys = std::vector<std::string>;
 TEST_CASE("options that make no sense are usage errors") {
   for (const Options& options :
        {Options{.by = "route"}, Options{.by = "x"}, Options{.kind = "x"}, Options{.format = "x"}, Options{.top = 0},
+        Options{.top = -1}, Options{.paths = {""}}, Options{.paths = {"a", ""}}, Options{.output = ""},
         Options{.spans = {"12"}}, Options{.spans = {"zz00000000000000"}}, Options{.traces = {"0123456789abcdef"}}}) {
     const auto parsed = parse_query(options);
     REQUIRE_FALSE(parsed);
     CHECK(parsed.error().failure == Failure::kUsage);
     CHECK_FALSE(parsed.error().hint.empty());
   }
-  CHECK(parse_query({.by = "route"}).error().hint.find("--traces") != std::string::npos);
+  const std::string hint = parse_query({.by = "route"}).error().hint;
+  CHECK(hint.find("--traces") != std::string::npos);
+  CHECK(hint.find("cannot read yet") != std::string::npos);
 }
 
 TEST_CASE("groups are sorted by cost and then by key, and add up") {
