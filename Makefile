@@ -13,7 +13,7 @@ CLANG      ?= clang
 BPFTOOL    ?= bpftool
 PYTHON     ?= python3
 PKG_CONFIG ?= pkg-config
-CXXFLAGS   ?= $(if $(filter 1,$(SAN)),-O1 -g1,-O2 -g)
+CXXFLAGS   ?= $(if $(filter 1,$(SAN)),-Og -g1,-O2 -g)
 
 ARCH     := $(patsubst aarch64,arm64,$(shell uname -m))
 BPF_ARCH := $(patsubst x86_64,x86,$(ARCH))
@@ -30,7 +30,7 @@ upper     = $(shell echo $(1) | tr a-z A-Z)
 PACKAGES := libbpf libelf zlib fmt
 # Designated initialisers leave members at their defaults on purpose, which one warning of -Wextra does not know.
 WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor -Woverloaded-virtual \
-            -Wzero-as-null-pointer-constant -Wno-missing-field-initializers $(if $(filter 1,$(WERROR)),-Werror)
+            -Wno-missing-field-initializers $(if $(filter 1,$(WERROR)),-Werror)
 SANITIZE := $(if $(filter 1,$(SAN)),-fsanitize=address$(,)undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
 LTOFLAGS := $(if $(filter 1,$(LTO)),-flto=auto)
 

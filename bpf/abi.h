@@ -17,7 +17,7 @@
 
 /* The kernel's own walk stops at kernel.perf_event_max_stack, 127 by default, for each half of a stack. */
 #define SF_MAX_FRAMES 127
-/* Distinct stacks that a record holds before it takes a table: most spans never see more (bpf/README.md, "Figures"). */
+/* Distinct stacks that a record holds before it takes a table: most spans never see more (bench/overflow). */
 #define SF_INLINE_SLOTS 8
 /* Distinct stacks in a table; one byte indexes them, 0 stands for "none", and the index stays at most half full. */
 #define SF_TABLE_SLOTS 255

@@ -58,9 +58,6 @@ VERIFIED_ONCE fold_into(__u32 place, __u32 entry, __u32 now_epoch)
 
 	if (!work || !record || !open_event(&event, now_epoch))
 		return 0;
-	/* A record never spans two flushes, so that each flush holds exactly the samples that its counters count. */
-	if (record->fold.head.epoch != now_epoch && emit_record(place, now_epoch))
-		open_fold(&record->fold, &event, &work->sample);
 	record->last_ns = work->sample.now_ns;
 	if (sf_fold_inline(&record->fold, record->slots, work->msg.stack_id, work->sample.kind) == SF_FOLDED)
 		return 1;
@@ -75,19 +72,28 @@ VERIFIED_ONCE fold_into(__u32 place, __u32 entry, __u32 now_epoch)
 }
 
 /* One way of the bucket, as the thread of the sample at hand sees it. */
-static __always_inline void look_at(__u32 place, __u32 way, __u64 owner, const struct sf_sample *sample,
-				    struct sf_found *found)
+static __always_inline void look_at(__u32 place, __u32 way, __u64 owner, __u32 now_epoch, struct sf_scratch *work)
 {
+	struct sf_found *found = &work->found;
 	struct sf_record *record;
 
 	if (!owner)
 		found->spare = way + 1;
-	if (owner != sample->pid_tgid)
+	if (owner != work->sample.pid_tgid)
 		return;
 	record = record_at(place);
 	if (!record)
 		return;
-	if (is_record_of(record, sample)) {
+	/*
+	 * A record never spans two flushes, so that each flush holds exactly the samples that its counters count. One
+	 * of an earlier flush goes out now; where the ring refuses it, it waits for the sweep and we open another.
+	 */
+	if (record->fold.head.epoch != now_epoch) {
+		if (close_record(place, owner, now_epoch))
+			found->spare = way + 1;
+		return;
+	}
+	if (is_record_of(record, &work->sample)) {
 		found->own = way + 1;
 		return;
 	}
@@ -98,7 +104,8 @@ static __always_inline void look_at(__u32 place, __u32 way, __u64 owner, const s
 	}
 }
 
-static __always_inline void look(const struct sf_owners *bucket_owners, __u32 bucket, struct sf_scratch *work)
+static __always_inline void look(const struct sf_owners *bucket_owners, __u32 bucket, __u32 now_epoch,
+				 struct sf_scratch *work)
 {
 	__u32 way;
 
@@ -107,7 +114,7 @@ static __always_inline void look(const struct sf_owners *bucket_owners, __u32 bu
 	for (way = 0; way < SF_BUCKET_WAYS; way++) {
 		__u64 owner = *(const volatile __u64 *)&bucket_owners->owner[way];
 
-		look_at(bucket * SF_BUCKET_WAYS + way, way, owner, &work->sample, &work->found);
+		look_at(bucket * SF_BUCKET_WAYS + way, way, owner, now_epoch, work);
 	}
 }
 
@@ -126,7 +133,8 @@ static __always_inline int fold_at(struct event *event, volatile __u64 *owner, _
 		record->table = 0;
 		*owner = work->sample.pid_tgid;
 	}
-	mine = *owner == work->sample.pid_tgid && is_record_of(record, &work->sample);
+	mine = *owner == work->sample.pid_tgid && record->fold.head.epoch == event->epoch &&
+	       is_record_of(record, &work->sample);
 	if (mine)
 		folded = fold_into(place, entry, event->epoch);
 	give_back(&record->busy);
@@ -149,7 +157,7 @@ VERIFIED_ONCE fold(__u32 entry, __u32 now_epoch)
 	bucket_owners = bpf_map_lookup_elem(&owners, &bucket);
 	if (!bucket_owners)
 		return send_lone(&event, work, SF_COUNT_LONE_CROWD);
-	look(bucket_owners, bucket, work);
+	look(bucket_owners, bucket, now_epoch, work);
 	found = &work->found;
 	if (!found->own && found->others >= SF_THREAD_RECORDS) {
 		way = (found->oldest - 1) & (SF_BUCKET_WAYS - 1);

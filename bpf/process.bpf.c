@@ -21,10 +21,15 @@ SEC("tp_btf/sched_process_exit")
 int BPF_PROG(on_exit, struct task_struct *task)
 {
 	struct sf_target group = { .id = (__u32)task->tgid };
+	struct sf_target thread = { .id = (__u32)task->pid, .is_thread = 1 };
 
 	close_thread(bpf_get_current_pid_tgid(), epoch, NULL);
+	if (!knobs.filter)
+		return 0;
+	/* Whoever gets these numbers next was not asked for. */
+	bpf_map_delete_elem(&targets, &thread);
 	/* The count of live threads has already been lowered for this one. */
-	if (knobs.follow_forks && task->signal->live.counter == 0)
+	if (task->signal->live.counter == 0)
 		bpf_map_delete_elem(&targets, &group);
 	return 0;
 }

@@ -11,6 +11,8 @@
 
 #include <array>
 #include <cerrno>
+#include <cstdlib>
+#include <string_view>
 #include <utility>
 
 #include "base/log.h"
@@ -27,14 +29,30 @@ Result<std::pair<Fd, Fd>> make_pipe() {
   return std::pair{Fd(ends[0]), Fd(ends[1])};
 }
 
+constexpr const char* kRunHint = "the command after -- must be a program, by path or in PATH";
+
+// 0, or the errno that exec will give: known before anything is recorded, so that a slip of the pen costs no recording.
+int why_not_runnable(const std::string& name) {
+  if (name.find('/') != std::string::npos) return access(name.c_str(), X_OK) == 0 ? 0 : errno;
+  const char* path = std::getenv("PATH");
+  std::string_view rest = path == nullptr ? "/usr/bin:/bin" : path;
+  while (true) {
+    const std::string_view folder = rest.substr(0, rest.find(':'));
+    if (access(fmt::format("{}/{}", folder.empty() ? "." : folder, name).c_str(), X_OK) == 0) return 0;
+    if (folder.size() == rest.size()) return ENOENT;
+    rest.remove_prefix(folder.size() + 1);
+  }
+}
+
 // In the child: nothing but what is safe between fork and exec.
-[[noreturn]] void become(const std::vector<char*>& argv, int gate, int failure) {
+[[noreturn]] void become(const std::vector<char*>& argv, int gate, int failure, bool to_stderr) {
   char go = 0;
   if (read(gate, &go, 1) != 1) _exit(0);
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
   (void)signal(SIGPIPE, SIG_DFL);
+  if (to_stderr) dup2(STDERR_FILENO, STDOUT_FILENO);
   execvp(argv[0], argv.data());
   const int code = errno;
   [[maybe_unused]] const auto written = write(failure, &code, sizeof(code));
@@ -58,7 +76,10 @@ Child::~Child() {
   if (waiting) waitpid(pid_, nullptr, 0);
 }
 
-Result<Child> Child::fork(const std::vector<std::string>& command) {
+Result<Child> Child::fork(const std::vector<std::string>& command, bool to_stderr) {
+  if (const int code = why_not_runnable(command.front()); code != 0) {
+    return Error{.what = fmt::format("run {}", command.front()), .code = code, .hint = kRunHint};
+  }
   auto gate = make_pipe();
   if (!gate) return gate.error();
   auto failure = make_pipe();
@@ -73,7 +94,7 @@ Result<Child> Child::fork(const std::vector<std::string>& command) {
   if (pid == 0) {
     // The child's own copy of the writing end would keep the gate open for ever.
     gate->second.reset();
-    become(argv, gate->first.get(), failure->second.get());
+    become(argv, gate->first.get(), failure->second.get(), to_stderr);
   }
   Fd pidfd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
   if (!pidfd) return errno_error("watch the command", "needs Linux 5.3");
@@ -89,8 +110,7 @@ Status Child::run() {
   if (read(failure_.get(), &code, sizeof(code)) == sizeof(code)) {
     waitpid(pid_, &status_, 0);
     reaped_ = true;
-    return Error{
-        .what = fmt::format("run {}", name_), .code = code, .hint = "the command after -- must be a program in PATH"};
+    return Error{.what = fmt::format("run {}", name_), .code = code, .hint = kRunHint};
   }
   return ok();
 }
@@ -106,9 +126,9 @@ void Child::end() {
   if (!wait(kEndMilliseconds)) log::warning("{} (pid {}) did not end on SIGTERM and goes on", name_, pid_);
 }
 
-int Child::status() {
+std::optional<int> Child::status() {
   if (!reaped_) {
-    if (waitpid(pid_, &status_, WNOHANG) != pid_) return kSignalStatus + SIGTERM;
+    if (waitpid(pid_, &status_, WNOHANG) != pid_) return std::nullopt;
     reaped_ = true;
   }
   return WIFSIGNALED(status_) ? kSignalStatus + WTERMSIG(status_) : WEXITSTATUS(status_);

@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,7 +16,9 @@ namespace spanfold::app {
 class Child {
  public:
   // Forks; the child waits. Signals that are blocked here are unblocked in the child.
-  static Result<Child> fork(const std::vector<std::string>& command);
+  // `to_stderr`: its standard output goes to standard error, because ours carries the profile.
+  // Error: "run COMMAND" where there is no such program.
+  static Result<Child> fork(const std::vector<std::string>& command, bool to_stderr);
   Child(Child&&) = default;
   Child& operator=(Child&&) = delete;
   Child(const Child&) = delete;
@@ -29,8 +32,8 @@ class Child {
   Status run();
   // Asks the child to end (SIGTERM) and waits for it, two seconds at most.
   void end();
-  // The shell's form: its exit status, or 128 + the signal that ended it. Only after it has ended.
-  [[nodiscard]] int status();
+  // The shell's form: its exit status, or 128 + the signal that ended it. None while it goes on.
+  [[nodiscard]] std::optional<int> status();
 
  private:
   Child(pid_t pid, Fd pidfd, Fd gate, Fd failure, std::string name);

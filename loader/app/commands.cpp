@@ -20,8 +20,6 @@
 namespace spanfold::app {
 namespace {
 
-constexpr int kOwnFailureBesideCommand = 125;
-
 constexpr std::string_view kUsage =
     "usage: spanfold record [options] [-- command args…]\n"
 #ifdef SPANFOLD_WITH_REPORT

@@ -51,11 +51,27 @@ void Gather::on_stack(const bpf::StackSeen& seen) {
   Stack& stack = stacks_[seen.stack_id];
   stack.seen_in = flush_;
   if (!stack.frames.empty()) return;
-  symbolizer_.resolve(seen.process, seen.image, seen.kernel, seen.user, stack.frames);
-  if (stack.frames.empty()) stack.frames.push_back(kUnknownFrame);
-  if (seen.user.size() >= kMostUserFrames) stack.frames.push_back(kTruncatedFrame);
-  stack.frames.shrink_to_fit();
-  frames_ += stack.frames.size();
+  if (!seen.user.empty()) symbolizer_.notice(seen.process, seen.image);
+  unnamed_.push_back({.stack_id = seen.stack_id,
+                      .process = seen.process,
+                      .image = seen.image,
+                      .kernel = {seen.kernel.begin(), seen.kernel.end()},
+                      .user = {seen.user.begin(), seen.user.end()}});
+}
+
+// At a flush and not as stacks come: a process that lives for milliseconds is looked at in time only if nobody's symbol
+// table is being read meanwhile.
+void Gather::name_stacks() {
+  for (const Unnamed& raw : unnamed_) {
+    Stack& stack = stacks_[raw.stack_id];
+    if (!stack.frames.empty()) continue;  // sent twice
+    symbolizer_.resolve(raw.process, raw.image, raw.kernel, raw.user, stack.frames);
+    if (stack.frames.empty()) stack.frames.push_back(kUnknownFrame);
+    if (raw.user.size() >= kMostUserFrames) stack.frames.push_back(kTruncatedFrame);
+    stack.frames.shrink_to_fit();
+    frames_ += stack.frames.size();
+  }
+  unnamed_.clear();
 }
 
 void Gather::on_fold(const bpf::FoldDelta& fold) {
@@ -106,17 +122,18 @@ void Gather::add_background(const bpf::Bank& bank, Processes& processes) {
   rest.on_cpu.push_back(synthetic(kBackgroundFrame, others));
 }
 
+// A million bytes are enough to know again: when it is full it starts anew, and a span that then goes on counts twice.
 void Gather::count_spans() {
-  std::unordered_set<std::uint64_t> now;
+  constexpr std::size_t kMostKnown = 32768;
   for (const Row& row : rows_) {
     if (!row.span.valid()) continue;
-    const std::uint64_t hash = hash_of(row.span);
-    if (now.insert(hash).second && !last_spans_.contains(hash)) ++spans_;
+    if (known_spans_.size() >= kMostKnown) known_spans_.clear();
+    if (known_spans_.insert(hash_of(row.span)).second) ++spans_;
   }
-  last_spans_ = std::move(now);
 }
 
 profile::Window Gather::window(const bpf::Bank& bank) {
+  name_stacks();
   count_spans();
   Processes processes;
   add_rows(processes);

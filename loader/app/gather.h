@@ -34,6 +34,10 @@ class Gather : public bpf::Sink {
   void on_stack(const bpf::StackSeen& seen) override;
   void on_fold(const bpf::FoldDelta& fold) override;
 
+  // Reads the kernel's symbols now and not at the first kernel frame: tens of milliseconds, and some megabytes that are
+  // better taken at the beginning than later.
+  void prepare() { symbolizer_.prepare_kernel(); }
+
   // True when the next flush should make the kernel side send stacks anew, so that old ones can be dropped.
   [[nodiscard]] bool wants_to_forget() const { return frames_ > options_.most_frames; }
   // Call before a flush of the kernel side: stacks that arrive from here on outlive its forgetting.
@@ -51,6 +55,13 @@ class Gather : public bpf::Sink {
     std::vector<Frame> frames;
     std::uint32_t seen_in = 0;  // the flush it was last sent in
   };
+  struct Unnamed {
+    std::uint64_t stack_id = 0;
+    ProcessKey process;
+    ImageTag image;
+    std::vector<std::uint64_t> kernel;
+    std::vector<std::uint64_t> user;
+  };
   struct Row {
     ProcessKey process;
     SpanContext span;
@@ -62,6 +73,7 @@ class Gather : public bpf::Sink {
   void add_rows(Processes& processes);
   void add_background(const bpf::Bank& bank, Processes& processes);
   profile::ProcessSamples& process_of(const ProcessKey& key, Processes& processes);
+  void name_stacks();
   void count_spans();
   void forget_stacks();
 
@@ -69,12 +81,13 @@ class Gather : public bpf::Sink {
   proc::Symbolizer symbolizer_;
   profile::Attributes host_;
   std::unordered_map<std::uint64_t, Stack> stacks_;
+  std::vector<Unnamed> unnamed_;
   std::size_t frames_ = 0;      // in all of them
   std::vector<Row> rows_;       // of the epoch that is being gathered
   std::vector<Row> next_rows_;  // of the one after it: what ticks while a flush is under way
   std::uint32_t epoch_ = 0;     // being gathered
   std::uint32_t flush_ = 0;
-  std::unordered_set<std::uint64_t> last_spans_;  // of the last flush, so that a span across two counts once
+  std::unordered_set<std::uint64_t> known_spans_;  // hashes, so that a span across flushes counts once
   std::uint64_t spans_ = 0;
   std::uint64_t frames_lost_ = 0;  // samples whose frames never came
 };

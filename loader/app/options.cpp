@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <limits>
 
 #include "base/clock.h"
@@ -40,19 +41,23 @@ Error usage(std::string what, std::string hint = "see spanfold record --help") {
 }
 
 void declare(CLI::App& cli, RawRecord& raw, RecordOptions& options) {
+  const auto some =
+      CLI::Validator([](const std::string& text) { return std::string(text.empty() ? "may not be empty" : ""); }, "");
   cli.set_help_flag("-h,--help", "this text");
   cli.add_option("-o,--output", options.output,
-                 "a file, a folder (ends in /) for one file each flush, or - (spanfold.otlp)");
-  cli.add_option("--max-disk", raw.max_disk, "of a folder: the most that its files take in all, as 64M");
+                 "a file, a folder (ends in /) for one file each flush, or - (spanfold.otlp)")
+      ->check(some);
+  cli.add_option("--max-disk", raw.max_disk, "of a folder: the most that its files take in all, as 64M")->check(some);
   cli.add_option("-F,--freq", raw.frequency_hz, "samples a second on each CPU (99)");
   cli.add_option("-e,--event", raw.event, "what makes a sample (cpu-clock)");
-  cli.add_option("-d,--duration", raw.duration, "end after 10, 500ms, 10s, 5m, 1h (no limit)");
+  cli.add_option("-d,--duration", raw.duration, "end after 10, 500ms, 10s, 5m, 1h (no limit)")->check(some);
   cli.add_option("-p,--pid", raw.pids, "only these processes")->delimiter(',');
   cli.add_option("-t,--tid", raw.tids, "only these threads")->delimiter(',');
   cli.add_option("-C,--cpu", raw.cpus, "only these CPUs, as 0-3,5");
   cli.add_option("--background", raw.background, "samples outside any span: count (default), stacks, none")
       ->check(CLI::IsMember({"count", "stacks", "none"}));
-  cli.add_option("--ctx-map", options.context_path, "the pinned context map (/sys/fs/bpf/otel/traces_ctx_v1)");
+  cli.add_option("--ctx-map", options.context_path, "the pinned context map (/sys/fs/bpf/otel/traces_ctx_v1)")
+      ->check(some);
   cli.add_option("--context", raw.context, "where spans are known from: auto (default), map")
       ->check(CLI::IsMember({"auto", "map"}));
   cli.add_option("--lifecycle", raw.lifecycle, "how ends of spans are seen: auto (default), sweep")
@@ -93,9 +98,10 @@ Status take_time(const std::string& raw, std::string_view option, std::uint64_t 
 }
 
 Status take_numbers(const RawRecord& raw, RecordOptions& options) {
-  constexpr std::int64_t kMostHz = 1'000'000;
+  constexpr std::int64_t kMostHz = 100'000;  // the kernel runs a clock at 10 µs at the most
   if (raw.frequency_hz < 1 || raw.frequency_hz > kMostHz) {
-    return usage(fmt::format("--freq: {} is out of range", raw.frequency_hz), "1 to kernel.perf_event_max_sample_rate");
+    return usage(fmt::format("--freq: {} is out of range", raw.frequency_hz),
+                 "1 to 100000, and no more than kernel.perf_event_max_sample_rate");
   }
   options.frequency_hz = static_cast<std::uint32_t>(raw.frequency_hz);
   if (!raw.duration.empty()) {
@@ -117,6 +123,8 @@ Status take(const RawRecord& raw, RecordOptions& options) {
   if (Status taken = take_ids(raw.tids, "--tid", options.tids); !taken) return taken;
   if (Status taken = take_cpus(raw.cpus, options.cpus); !taken) return taken;
   if (options.context_path.empty()) options.context_path = bpf::default_context_path();
+  // A bare name has no folder above it to look at.
+  options.context_path = std::filesystem::absolute(options.context_path);
   if (raw.background == "stacks") options.background = Background::kStacks;
   if (raw.background == "none") options.background = Background::kNone;
   options.local_symbols = raw.symbols == "local";

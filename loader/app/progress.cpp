@@ -49,9 +49,10 @@ void Progress::end() const {
   if (shown_) write_raw("\r\x1b[K");
 }
 
-void Progress::close(const profile::Accounting& total, std::uint64_t spans, std::uint64_t files, std::uint64_t bytes) {
+void Progress::close(const profile::Accounting& total, std::uint64_t spans, const profile::OutputSummary& written) {
   if (!log::enabled(log::Level::kInfo)) return;
-  write_raw(fmt::format("{}; {} spans, {} files, {}\n", profile::describe(total), spans, files, human(bytes)));
+  write_raw(fmt::format("{}; {} spans, {} files, {}\n", profile::describe(total), spans, written.files,
+                        human(written.bytes)));
 }
 
 }  // namespace spanfold::app

@@ -6,6 +6,7 @@
 
 #include "app/options.h"
 #include "profile/model.h"
+#include "profile/output.h"
 
 namespace spanfold::app {
 
@@ -18,7 +19,7 @@ class Progress {
   // Leaves the renewed line.
   void end() const;
   // "ticks 4950 = in span 3100 + …; missed 3; 212 spans, 3 files, 41 KiB"
-  static void close(const profile::Accounting& total, std::uint64_t spans, std::uint64_t files, std::uint64_t bytes);
+  static void close(const profile::Accounting& total, std::uint64_t spans, const profile::OutputSummary& written);
 
  private:
   bool terminal_;

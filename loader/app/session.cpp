@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/random.h>
+#include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -29,6 +30,8 @@
 
 namespace spanfold::app {
 namespace {
+
+constexpr std::uint64_t kWarmUpNs = 200'000'000;
 
 // A size for tests alone, which make the kernel side's stores tiny to see what overflows.
 std::uint32_t test_size(const char* name, std::uint32_t normal) {
@@ -65,7 +68,8 @@ class Session {
   Status flush(bool last);
   Result<int> finish(const Status& outcome);
   Status on_target_gone(Loop& loop, int fd);
-  Status write_window(profile::Window window);
+  Status on_signal(Loop& loop);
+  Status write_window(profile::Window window, bool last);
 
   const RecordOptions& options_;
   Gather gather_;
@@ -76,7 +80,10 @@ class Session {
   std::unique_ptr<profile::Output> output_;
   Fd signals_;
   Fd flush_timer_;
+  Fd warm_up_timer_;
   Fd end_timer_;
+  Fd grace_timer_;
+  bool interrupted_ = false;
   std::vector<Fd> targets_;
   profile::Accounting total_;
   std::uint64_t window_start_ns_ = 0;  // boot clock
@@ -136,6 +143,28 @@ Status Session::on_target_gone(Loop& loop, int fd) {
   return ok();
 }
 
+// A command gets the interrupt of a terminal as we do, and may have work to finish: its end is the recording's. Where
+// the interrupt came for us alone, it has two seconds. Whatever comes second, and every other signal, ends the
+// recording.
+Status Session::on_signal(Loop& loop) {
+  constexpr std::uint64_t kGraceNs = 2'000'000'000;
+  signalfd_siginfo info{};
+  if (read(signals_.get(), &info, sizeof(info)) != sizeof(info)) return ok();
+  if (info.ssi_signo != SIGINT || !child_ || interrupted_) {
+    loop.stop();
+    return ok();
+  }
+  interrupted_ = true;
+  if (info.ssi_code == SI_KERNEL) return ok();
+  auto grace = make_timer(kGraceNs, false);
+  if (!grace) return grace.error();
+  grace_timer_ = std::move(*grace);
+  return loop.watch(grace_timer_.get(), [&loop]() -> Status {
+    loop.stop();
+    return ok();
+  });
+}
+
 Status Session::watch_all(Loop& loop) {
   auto end = [&loop]() -> Status {
     loop.stop();
@@ -144,6 +173,18 @@ Status Session::watch_all(Loop& loop) {
   auto flush_timer = make_timer(options_.flush_ns, true);
   if (!flush_timer) return flush_timer.error();
   flush_timer_ = std::move(*flush_timer);
+  if (options_.local_symbols) {
+    // The kernel's symbols, once the command runs and before the first flush wants them.
+    auto warm_up = make_timer(kWarmUpNs, false);
+    if (!warm_up) return warm_up.error();
+    warm_up_timer_ = std::move(*warm_up);
+    auto prepare = [this]() -> Status {
+      drain_timer(warm_up_timer_);
+      gather_.prepare();
+      return ok();
+    };
+    if (Status watched = loop.watch(warm_up_timer_.get(), prepare); !watched) return watched;
+  }
   if (options_.duration_ns != 0) {
     auto end_timer = make_timer(options_.duration_ns, false);
     if (!end_timer) return end_timer.error();
@@ -158,9 +199,10 @@ Status Session::watch_all(Loop& loop) {
     if (Status watched = loop.watch(fd, [this, &loop, fd] { return on_target_gone(loop, fd); }); !watched)
       return watched;
   }
-  if (Status watched = loop.watch(signals_.get(), end); !watched) return watched;
-  if (Status watched = loop.watch(recorder_->wakeup_fd(), [this] { return recorder_->drain(gather_); }); !watched)
+  if (Status watched = loop.watch(signals_.get(), [this, &loop] { return on_signal(loop); }); !watched) return watched;
+  if (Status watched = loop.watch(recorder_->wakeup_fd(), [this] { return recorder_->drain(gather_); }); !watched) {
     return watched;
+  }
   return loop.watch(flush_timer_.get(), [this] {
     drain_timer(flush_timer_);
     return flush(false);
@@ -178,10 +220,12 @@ Status Session::start() {
 }
 
 // A file is tried again at the next flush, and what it lacks is kept; a stream that broke stays broken.
-Status Session::write_window(profile::Window window) {
+Status Session::write_window(profile::Window window, bool last) {
   Status written = output_->write(std::move(window));
-  if (!written && options_.output == "-") return written;
-  if (!written && !write_failed_) log::warning("{}; trying again at the next flush", written.error().message());
+  if (!written && written.error().code == EPIPE) return written;
+  // The last one is tried again by close(), which then has the last word.
+  if (!written && !write_failed_ && !last)
+    log::warning("{}; trying again at the next flush", written.error().message());
   write_failed_ = !written;
   return ok();
 }
@@ -209,7 +253,7 @@ Status Session::flush(bool last) {
   for (const auto& [name, count] : bank->side) {
     if (count > 0) log::debug("{} {}", name, count);
   }
-  Status written = write_window(std::move(window));
+  Status written = write_window(std::move(window), last);
   gather_.end_flush(forget);
   diagnosis_.look(*recorder_, total_.in_span, total_.background, last);
   progress_.show(total_, gather_.spans());
@@ -223,15 +267,15 @@ Result<int> Session::finish(const Status& outcome) {
   Status flushed = flush(true);
   Result<profile::OutputSummary> closed = output_->close();
   progress_.end();
-  if (!outcome) return outcome.error();
-  if (!flushed) return flushed.error();
-  if (!closed) return closed.error();
   if (gather_.frames_lost() > 0) {
     log::warning("{} samples show as [frames lost]: the ring was full when their stacks were first seen",
                  gather_.frames_lost());
   }
-  Progress::close(total_, gather_.spans(), closed->files, closed->bytes);
-  return child_ ? child_->status() : 0;
+  Progress::close(total_, gather_.spans(), closed ? *closed : profile::OutputSummary{});
+  if (!outcome) return outcome.error();
+  if (!flushed) return flushed.error();
+  if (!closed) return closed.error();
+  return child_ ? child_->status().value_or(kOwnFailureBesideCommand) : 0;
 }
 
 Result<int> Session::run() {
@@ -240,7 +284,7 @@ Result<int> Session::run() {
   if (!signals) return signals.error();
   signals_ = std::move(*signals);
   if (!options_.command.empty()) {
-    auto child = Child::fork(options_.command);
+    auto child = Child::fork(options_.command, options_.output == "-");
     if (!child) return child.error();
     child_.emplace(std::move(*child));
   }

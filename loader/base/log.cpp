@@ -30,7 +30,9 @@ bool enabled(Level level) { return level <= g_level; }
 
 void write(Level level, std::string_view text) {
   if (!enabled(level)) return;
-  std::string line = fmt::format("spanfold: {}", word(level));
+  // On a terminal, over whatever line is being renewed there.
+  static const bool terminal = isatty(STDERR_FILENO) == 1;
+  std::string line = fmt::format("{}spanfold: {}", terminal ? "\r\x1b[K" : "", word(level));
   for (std::string_view rest = text; !rest.empty();) {
     const Rune rune = decode_rune(rest);
     const bool control = rune.value < 0x20 || rune.value == 0x7f;

@@ -40,6 +40,20 @@ Error open_error(int cpu, std::uint32_t frequency_hz, int code) {
   return error;
 }
 
+// The kernel answers a CPU that can never be there with the same EINVAL as a frequency that it refuses.
+Status check_possible(const std::vector<int>& wanted) {
+  auto text = read_file("/sys/devices/system/cpu/possible", 65536);
+  if (!text) return text.error();
+  const std::vector<int> possible = parse_cpu_list(*text);
+  for (const int cpu : wanted) {
+    if (std::binary_search(possible.begin(), possible.end(), cpu)) continue;
+    return Error{.what = fmt::format("there is no CPU {}", cpu),
+                 .hint = fmt::format("this host has {}", text->substr(0, text->find('\n'))),
+                 .failure = Failure::kUsage};
+  }
+  return ok();
+}
+
 // cpu-clock is a timer, no NMI: map updates in the tick cannot meet one of their own half done.
 int open_event(int cpu, std::uint32_t frequency_hz) {
   perf_event_attr attr{};
@@ -96,6 +110,7 @@ Result<ClockEvents> ClockEvents::open(std::uint32_t frequency_hz, const std::vec
     if (!online) return online.error();
     wanted = parse_cpu_list(*online);
   }
+  if (Status there = check_possible(wanted); !there) return there.error();
   for (const int cpu : wanted) {
     Fd event(open_event(cpu, frequency_hz));
     // ENODEV: the CPU is offline, or went offline since the list was read.

@@ -47,6 +47,8 @@ class Symbolizer::Impl {
  public:
   explicit Impl(Options options) : options_(options), binaries_(interner_), kernel_(interner_, options.local_symbols) {}
 
+  void notice(const ProcessKey& key, const ImageTag& image) { process_of(key).prepare(image, binaries_, interner_); }
+  void prepare_kernel() { kernel_.frame_at(~std::uint64_t{0}); }
   // True where the stack came out of user space by a system call.
   bool resolve_kernel(std::span<const std::uint64_t> stack, std::vector<Frame>& frames);
   void resolve_user(const ProcessKey& key, const ImageTag& image, std::span<const std::uint64_t> stack,
@@ -57,6 +59,7 @@ class Symbolizer::Impl {
   Usage usage() const;
 
  private:
+  Process& process_of(const ProcessKey& key) { return processes_.try_emplace(key, key).first->second; }
   Frame user_frame(Process& process, const ImageTag& image, std::uint64_t address);
   bool is_gone(const Process& process);
 
@@ -95,7 +98,7 @@ Frame Symbolizer::Impl::user_frame(Process& process, const ImageTag& image, std:
 void Symbolizer::Impl::resolve_user(const ProcessKey& key, const ImageTag& image, std::span<const std::uint64_t> stack,
                                     bool first_exact, std::vector<Frame>& frames) {
   if (stack.empty()) return;
-  Process& process = processes_.try_emplace(key, key).first->second;
+  Process& process = process_of(key);
   const bool believed = process.prepare(image, binaries_, interner_);
   for (std::size_t i = 0; i < stack.size(); ++i) {
     const std::uint64_t address = looked_up(stack[i], i == 0 && first_exact);
@@ -163,11 +166,15 @@ Symbolizer::~Symbolizer() = default;
 
 void Symbolizer::resolve(const ProcessKey& key, const ImageTag& image, std::span<const std::uint64_t> kernel,
                          std::span<const std::uint64_t> user, std::vector<Frame>& frames) {
+  // The process first: it may be gone by the time that the kernel's symbols have been read.
+  if (!user.empty()) impl_->notice(key, image);
   const bool syscall = impl_->resolve_kernel(kernel, frames);
   impl_->resolve_user(key, image, user, !syscall, frames);
 }
 
 const ProcessAttributes& Symbolizer::attributes(const ProcessKey& key) { return impl_->attributes(key); }
+void Symbolizer::notice(const ProcessKey& key, const ImageTag& image) { impl_->notice(key, image); }
+void Symbolizer::prepare_kernel() { impl_->prepare_kernel(); }
 void Symbolizer::forget_gone() { impl_->forget_gone(); }
 void Symbolizer::forget_all() { impl_->forget_all(); }
 Usage Symbolizer::usage() const { return impl_->usage(); }

@@ -54,6 +54,13 @@ class Symbolizer {
   void resolve(const ProcessKey& key, const ImageTag& image, std::span<const std::uint64_t> kernel,
                std::span<const std::uint64_t> user, std::vector<Frame>& frames);
 
+  // Reads a process from /proc where that was not done yet, and opens its files, but names nothing: cheap (half a
+  // millisecond a process), so that it can be done for every stack of a batch before the first is named. What lives
+  // for milliseconds is gone by the time that somebody else's symbol table has been read.
+  void notice(const ProcessKey& key, const ImageTag& image);
+  // Reads the kernel's symbols now, and not at the first kernel frame.
+  void prepare_kernel();
+
   // As read when the process was first resolved; empty where it could not be read. Valid until forget_gone().
   const ProcessAttributes& attributes(const ProcessKey& key);
 

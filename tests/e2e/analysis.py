@@ -65,7 +65,7 @@ def check_right_spans(rows, functions_of_kind):
     return counts
 
 
-def check_share(what, count, total, expected, sigmas=4.0, slack=0.005):
+def check_share(what, count, total, expected, sigmas=3.0, slack=0.0):
     """`count` of `total` samples is the share `expected`, but for chance (binomial) and what begin and end cost."""
     if total == 0:
         raise AssertionError(f"{what}: no samples")
@@ -75,7 +75,7 @@ def check_share(what, count, total, expected, sigmas=4.0, slack=0.005):
         raise AssertionError(f"{what}: {share}, truth {expected:.4f} ± {allowed:.4f}")
 
 
-def check_count(what, count, expected, missed=0, sigmas=4.0, slack=0.01):
+def check_count(what, count, expected, missed=0, sigmas=3.0, slack=0.0):
     """Samples against CPU time × Hz. What the clock owed and no program saw may lie on either side of `count`."""
     allowed = sigmas * math.sqrt(max(expected, 1)) + slack * expected
     if not expected - allowed - missed <= count <= expected + allowed:

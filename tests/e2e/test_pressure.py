@@ -75,8 +75,7 @@ class Pressure(harness.StageCase):
             recording = self.stage.finish(running).check()
             delays.append(float(recording.stdout) - running.started)
         print(f"\nfrom exec to the command's first instruction: {sorted(round(1000 * delay) for delay in delays)} ms")
-        # 300 ms is the promise; twice that is for a busy machine.
-        self.assertLess(min(delays), 0.6)
+        self.assertLess(min(delays), 0.3)
 
 
 def resident_kib(pid):

@@ -71,6 +71,10 @@ TEST_CASE("deltas of a flush are in its window, those of the next epoch in the n
   CHECK(sums_of(gather.window({.epoch = 1, .ticks = 6, .in_span = 6})) == Sums{{{1, ""}, 1}, {{2, ""}, 5}});
   gather.end_flush(false);
   CHECK(gather.spans() == 2);
+  gather.begin_flush();
+  fold(gather, 2, 2, 11, 1);  // a span that rested for a flush is no new one
+  (void)gather.window({.epoch = 2, .ticks = 1, .in_span = 1});
+  CHECK(gather.spans() == 2);
 }
 
 TEST_CASE("samples without their frames are kept, and said") {
@@ -115,11 +119,14 @@ TEST_CASE("background none writes none, stacks writes the stacks") {
 TEST_CASE("forgetting drops what was not seen since the flush began, and nothing else") {
   Gather gather({.most_frames = 5});
   see(gather, 1);
+  (void)gather.window({});
   CHECK(!gather.wants_to_forget());
   see(gather, 2);
+  (void)gather.window({});
   CHECK(gather.wants_to_forget());
   gather.begin_flush();
   see(gather, 2);  // sent anew, because the kernel side was told
+  (void)gather.window({});
   gather.end_flush(true);
   CHECK(!gather.wants_to_forget());
   fold(gather, 1, 1, 1, 1);
