@@ -23,11 +23,14 @@ class StreamOutput final : public Output {
  public:
   StreamOutput(Fd fd, const OutputOptions& options)
       : encoder_({.mode = EncoderOptions::Mode::kIncrements, .version = options.version}),
-        stream_(std::move(fd), options.path == "-" ? "standard output" : options.path, options.max_pending_bytes) {}
+        stream_(std::move(fd), options.path == "-" ? "standard output" : options.path, options.max_pending_bytes,
+                Pace::kNeverBlock),
+        patience_ms_(options.patience_ms) {}
 
   Status write(Window window) override {
     const auto complete = carrier_.admit(std::move(window));
-    return complete ? push(*complete) : ok();
+    // Without data it still tells whether the reader is there.
+    return complete ? push(*complete) : stream_.push({});
   }
 
   Result<OutputSummary> close() override {
@@ -36,6 +39,7 @@ class StreamOutput final : public Output {
     } else if (Status pushed = stream_.push({}); !pushed) {
       return pushed.error();
     }
+    if (Status drained = stream_.drain(patience_ms_); !drained) return drained.error();
     if (Status finished = stream_.finish(); !finished) return finished.error();
     return OutputSummary{.files = stream_.written_bytes() == 0 ? 0U : 1U, .bytes = stream_.written_bytes()};
   }
@@ -50,6 +54,7 @@ class StreamOutput final : public Output {
   WindowCarrier carrier_;
   Encoder encoder_;
   PendingStream stream_;
+  int patience_ms_;
 };
 
 Error refuse_terminal() {
@@ -88,6 +93,10 @@ Result<std::string> follow_link(const std::string& path, const struct stat& link
     return Error{.what = fmt::format("{} is a symbolic link of another user", path), .hint = "name another -o"};
   }
   const std::unique_ptr<char, decltype(&std::free)> target(::realpath(path.c_str(), nullptr), &std::free);
+  if (!target && errno == ENOENT) {
+    return Error{.what = fmt::format("{} is a symbolic link to something that is not there", path),
+                 .hint = "remove the link, or make what it leads to"};
+  }
   if (!target) return output_error(fmt::format("follow {}", path));
   return std::string(target.get());
 }

@@ -20,6 +20,8 @@ struct OutputOptions {
   std::string version;               // of spanfold
   // Bytes kept in memory for another attempt after a failed write. What does not fit is lost, and said so.
   std::uint64_t max_pending_bytes = std::uint64_t{64} << 20;
+  // Pipes and sockets: how long close() waits for a reader that takes nothing.
+  int patience_ms = 5000;
 };
 
 struct OutputSummary {
@@ -36,11 +38,13 @@ class Output {
 
   // Takes one flush. A window without samples is carried into the next one. An error means that the bytes could not
   // be written now; they are kept for the next write() or close() within max_pending_bytes, so the caller says so and
-  // goes on (or ends the run). Frames are read before this returns.
+  // goes on. With code EPIPE (the reader of a stream is gone, or let too much wait) no later write can do better: the
+  // caller ends the run. A slow reader never makes it wait. Frames are read before this returns.
   [[nodiscard]] virtual Status write(Window window) = 0;
 
   // Writes what is carried and pending, and puts the file into place: fsync, the previous file to `PATH.old`, rename.
-  // After an error the previous file is as it was and nothing of ours lies beside it. Call once, last.
+  // After an error the previous file is as it was, and what was written stays as `PATH.part` when a flush in it is
+  // whole; the hint says so. Call once, last.
   [[nodiscard]] virtual Result<OutputSummary> close() = 0;
 };
 

@@ -2,12 +2,18 @@
 #include "profile/pending_stream.h"
 
 #include <fmt/format.h>
+#include <poll.h>
 #include <pthread.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <csignal>
 #include <ctime>
+#include <utility>
 
 namespace spanfold::profile {
 namespace {
@@ -51,6 +57,16 @@ class SigpipeGuard {
   bool was_pending_ = false;
 };
 
+// What poll() finds; 0 after `timeout_ms`.
+short poll_for_writing(int fd, int timeout_ms) {
+  pollfd look{.fd = fd, .events = POLLOUT, .revents = 0};
+  int found = 0;
+  do {
+    found = ::poll(&look, 1, timeout_ms);
+  } while (found < 0 && errno == EINTR);
+  return found > 0 ? look.revents : short{0};
+}
+
 }  // namespace
 
 Error output_error(std::string what) {
@@ -63,17 +79,44 @@ std::int64_t write_quietly(int fd, std::string_view data) {
   return ::write(fd, data.data(), data.size());
 }
 
-Status PendingStream::push(std::string_view data) {
-  if (lost_)
-    return Error{.what = fmt::format("write {}: an earlier failure lost data", name_), .hint = hint_for(ENOSPC)};
-  pending_ += data;
+PendingStream::PendingStream(Fd fd, std::string name, std::uint64_t max_pending, Pace pace)
+    : fd_(std::move(fd)), name_(std::move(name)), max_pending_(max_pending) {
+  struct stat found {};
+  if (pace == Pace::kWait || ::fstat(fd_.get(), &found) != 0) return;
+  if (S_ISFIFO(found.st_mode)) kind_ = Kind::kPipe;
+  if (S_ISSOCK(found.st_mode)) kind_ = Kind::kSocket;
+}
+
+// O_NONBLOCK would do, but belongs to all who share the description: a shell's standard output must stay as it was.
+std::int64_t PendingStream::write_some(std::string_view data) {
+  if (kind_ == Kind::kSocket) {
+    const std::int64_t count = ::send(fd_.get(), data.data(), data.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    return count < 0 && errno == EAGAIN ? 0 : count;
+  }
+  if (kind_ == Kind::kPipe) {
+    // A pipe that polls writable has a page free, and PIPE_BUF is no more than that.
+    if ((poll_for_writing(fd_.get(), 0) & (POLLOUT | POLLERR)) == 0) return 0;
+    return write_quietly(fd_.get(), data.substr(0, PIPE_BUF));
+  }
+  const std::int64_t count = write_quietly(fd_.get(), data);
+  if (count == 0) errno = ENOSPC;
+  return count == 0 ? -1 : count;
+}
+
+bool PendingStream::reader_is_gone() const {
+  return kind_ != Kind::kPlain && (poll_for_writing(fd_.get(), 0) & (POLLERR | POLLHUP)) != 0;
+}
+
+Status PendingStream::write_pending() {
   std::size_t done = 0;
   Status status = ok();
   while (done < pending_.size()) {
-    const std::int64_t count = write_quietly(fd_.get(), std::string_view(pending_).substr(done));
+    const std::int64_t count = write_some(std::string_view(pending_).substr(done));
+    if (count == 0) break;
     if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) {
-      if (count == 0) errno = ENOSPC;
+    if (count < 0) {
+      // A socket's reader may also be reset, which ends the stream all the same.
+      if (kind_ != Kind::kPlain && errno == ECONNRESET) errno = EPIPE;
       status = output_error(fmt::format("write {}", name_));
       break;
     }
@@ -81,13 +124,44 @@ Status PendingStream::push(std::string_view data) {
   }
   written_bytes_ += done;
   pending_.erase(0, done);
-  if (pending_.empty()) {
-    pending_.shrink_to_fit();
-  } else if (pending_.size() > max_pending_) {
-    pending_ = {};
-    lost_ = true;
-  }
+  if (pending_.empty()) pending_.shrink_to_fit();
   return status;
+}
+
+Status PendingStream::push(std::string_view data) {
+  if (lost_) {
+    if (kind_ == Kind::kPlain) {
+      return Error{.what = fmt::format("write {}: an earlier failure lost data", name_), .hint = hint_for(ENOSPC)};
+    }
+    return Error{.what = fmt::format("write {}: it lost data that its reader did not take", name_), .code = EPIPE};
+  }
+  pending_ += data;
+  Status status = write_pending();
+  if (status && reader_is_gone()) {
+    errno = EPIPE;
+    status = output_error(fmt::format("write {}", name_));
+  }
+  if (pending_.size() <= max_pending_) return status;
+  if (status && kind_ != Kind::kPlain) {
+    status = Error{.what = fmt::format("write {}: its reader lets {} bytes wait", name_, pending_.size()),
+                   .code = EPIPE,
+                   .hint = "read faster, or write to a file with -o"};
+  }
+  pending_ = {};
+  lost_ = true;
+  return status;
+}
+
+Status PendingStream::drain(int patience_ms) {
+  while (!pending_.empty()) {
+    if (poll_for_writing(fd_.get(), patience_ms) == 0) {
+      return Error{.what = fmt::format("write {}: its reader took nothing for {} ms, {} bytes are missing", name_,
+                                       patience_ms, pending_.size()),
+                   .hint = "let it read to the end, or write to a file with -o"};
+    }
+    if (Status written = write_pending(); !written) return written;
+  }
+  return ok();
 }
 
 Status PendingStream::finish() {

@@ -6,10 +6,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <iterator>
 
+#include "base/fd.h"
 #include "profile/output.h"
 #include "report/decode.h"
 #include "unit/profile/windows.h"
@@ -168,6 +171,77 @@ TEST_CASE("devices are written to as they are") {
   CHECK(fs::is_character_file("/dev/full"));
   CHECK(fs::is_character_file("/dev/null"));
   CHECK_FALSE(fs::exists("/dev/full.part"));
+}
+
+TEST_CASE("a link to nothing says so") {
+  const Folder folder;
+  fs::create_symlink(folder / "nothing.otlp", folder / "link.otlp");
+  const auto output = open_output({.path = folder / "link.otlp"});
+  REQUIRE_FALSE(output);
+  CHECK(output.error().what.find("symbolic link to something that is not there") != std::string::npos);
+  CHECK(output.error().hint.find("remove the link") != std::string::npos);
+}
+
+TEST_CASE("a reader that stalls blocks nothing, and gets all once it reads") {
+  const Folder folder;
+  test::World world;
+  const std::string path = folder / "pipe";
+  REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
+  const Fd reader(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  auto output = open(path);
+  for (std::uint64_t number = 0; number < 30; ++number) REQUIRE(output->write(full_window(world, number, 9000)));
+  REQUIRE(::fcntl(reader.get(), F_SETFL, 0) == 0);
+  auto taken = std::async(std::launch::async, [&] {
+    std::string all, some(5000, '\0');
+    for (ssize_t got = 0; (got = ::read(reader.get(), some.data(), some.size())) > 0;)
+      all.append(some, 0, static_cast<std::size_t>(got));
+    return all;
+  });
+  const auto summary = output->close();
+  output.reset();
+  put(folder / "all.otlp", taken.get());
+  REQUIRE(summary);
+  CHECK(summary->bytes > 100'000);
+  CHECK(summary->bytes == fs::file_size(folder / "all.otlp"));
+  CHECK(samples_in(folder / "all.otlp") == 30);
+}
+
+TEST_CASE("a reader that never reads is given up") {
+  const Folder folder;
+  test::World world;
+  const std::string path = folder / "pipe";
+  REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
+  const Fd reader(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  auto output = open_output({.path = path, .patience_ms = 50});
+  REQUIRE(output);
+  for (std::uint64_t number = 0; number < 10; ++number) CHECK((*output)->write(full_window(world, number, 9000)));
+  const auto closed = (*output)->close();
+  REQUIRE_FALSE(closed);
+  CHECK(closed.error().what.find("took nothing for 50 ms") != std::string::npos);
+
+  auto bounded = open(path, 0, 20'000);
+  Status written = ok();
+  for (std::uint64_t number = 0; written && number < 20; ++number)
+    written = bounded->write(full_window(world, number, 9000));
+  REQUIRE_FALSE(written);
+  CHECK(written.error().code == EPIPE);
+  CHECK(written.error().hint.find("read faster") != std::string::npos);
+}
+
+TEST_CASE("a reader that is gone ends the stream, with samples and without") {
+  const Folder folder;
+  test::World world;
+  const std::string path = folder / "pipe";
+  REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
+  for (const bool samples : {true, false}) {
+    Fd reader(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+    auto output = open(path);
+    reader.reset();
+    const Status written = output->write(samples ? full_window(world, 0) : test::window(0, 0, 0));
+    REQUIRE_FALSE(written);
+    CHECK(written.error().code == EPIPE);
+    CHECK(written.error().what.find("pipe") != std::string::npos);
+  }
 }
 
 TEST_CASE("paths that cannot be written say so at once") {
