@@ -91,6 +91,12 @@ class FolderOutput final : public Output {
       return Error{.what = fmt::format("{} files for {} were lost to earlier failures", lost_files_, options_.path),
                    .hint = "free some space or choose another -o"};
     }
+    if (too_large_ != 0 && summary_.files == 0) {
+      return Error{.what = fmt::format("nothing was written to {}: each of {} flushes is larger than --max-disk allows",
+                                       options_.path, too_large_),
+                   .hint = "raise --max-disk or flush more often"};
+    }
+    if (too_large_ > 1) log::warning("{} flushes were larger than --max-disk and are left out", too_large_);
     return summary_;
   }
 
@@ -108,6 +114,10 @@ class FolderOutput final : public Output {
 
   Status write_pending() {
     while (!pending_.empty()) {
+      if (options_.max_disk_bytes != 0 && pending_.front().bytes.size() > options_.max_disk_bytes) {
+        drop_too_large();
+        continue;
+      }
       if (Status written = write_file(pending_.front()); !written) {
         drop_beyond_bound();
         return written;
@@ -117,6 +127,15 @@ class FolderOutput final : public Output {
       pop_oldest();
     }
     return ok();
+  }
+
+  // It never fits, and would keep all that follows from being written.
+  void drop_too_large() {
+    if (too_large_++ == 0) {
+      log::warning("a flush of {} bytes is left out: --max-disk allows {} in all; raise it or flush more often",
+                   pending_.front().bytes.size(), options_.max_disk_bytes);
+    }
+    pop_oldest();
   }
 
   void pop_oldest() {
@@ -151,10 +170,6 @@ class FolderOutput final : public Output {
   // Removes our oldest files until `bytes` more fit under --max-disk.
   Status make_room(std::uint64_t bytes) {
     if (options_.max_disk_bytes == 0) return ok();
-    if (bytes > options_.max_disk_bytes) {
-      return Error{.what = fmt::format("one flush is {} bytes and more than --max-disk allows in all", bytes),
-                   .hint = "raise --max-disk or flush more often"};
-    }
     Result<std::vector<Found>> found = list_ours(folder_.get(), options_.path);
     if (!found) return found.error();
     std::uint64_t held = 0;
@@ -178,6 +193,7 @@ class FolderOutput final : public Output {
   std::uint64_t pending_bytes_ = 0;
   std::uint64_t sequence_ = 0;
   std::uint64_t lost_files_ = 0;
+  std::uint64_t too_large_ = 0;  // flushes that --max-disk can never hold
   OutputSummary summary_;
 };
 

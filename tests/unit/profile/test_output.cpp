@@ -300,9 +300,24 @@ TEST_CASE("--max-disk removes our oldest files and no others") {
   CHECK(fs::exists(folder / "out/spanfold-mine.otlp"));
 
   auto tiny = open(folder / "out", 10);
-  const Status refused = tiny->write(full_window(world, 20));
-  REQUIRE_FALSE(refused);
-  CHECK(refused.error().hint.find("--max-disk") != std::string::npos);
+  CHECK(tiny->write(full_window(world, 20)));
+  const auto closed = tiny->close();
+  REQUIRE_FALSE(closed);
+  CHECK(closed.error().hint.find("--max-disk") != std::string::npos);
+}
+
+TEST_CASE("a flush that --max-disk can never hold keeps no other back") {
+  const Folder folder;
+  test::World world;
+  auto output = open(folder / "out/", 3000);
+  CHECK(output->write(full_window(world, 0, 9000)));
+  CHECK(output->write(full_window(world, 1)));
+  CHECK(output->write(full_window(world, 2, 9000)));
+  CHECK(output->write(full_window(world, 3)));
+  const auto summary = output->close();
+  REQUIRE(summary);
+  CHECK(summary->files == 2);
+  CHECK(folder.names("out").size() == 2);
 }
 
 TEST_CASE("a full disk: kept for later, then lost with an error, the file before stays") {
