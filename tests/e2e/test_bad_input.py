@@ -180,11 +180,43 @@ class Unwritable(BadInput):
             got = self.record("-F", "4000", "-d", "3", "--flush", "500ms", "-o", output)
             load.wait()
             self.check_error(FAILED, "spanfold.otlp.*[Nn]o space", got)
-            self.assertEqual([path.name for path in disk.iterdir()], ["spanfold.otlp"], "nothing half-written")
+            part = disk / "spanfold.otlp.part"
+            self.assertLessEqual({path.name for path in disk.iterdir()}, {"spanfold.otlp", part.name})
+            # Kept only where report can read it.
+            if part.exists():
+                self.assertIn(part.name, got[2])
+                code, _, err = harness.spanfold("report", part)
+                self.assertEqual(code, 0, err)
             self.assertEqual(output.read_bytes(), b"x" * 40_000)
         finally:
             subprocess.run(["umount", disk], check=True)
             disk.rmdir()
+
+    def test_last_step_that_fails_keeps_the_recording(self):
+        output = self.stage.folder / "kept.otlp"
+        output.write_bytes(b"before")
+        old = output.with_name("kept.otlp.old")
+        part = output.with_name("kept.otlp.part")
+        running = self.stage.start_spanfold("record", "--ctx-map", self.stage.ctx_map, "-d", "2", "-o", output)
+        self.addCleanup(lambda: [path.unlink(missing_ok=True) for path in (output, part)])
+        while not part.exists() and running.running():
+            time.sleep(0.01)
+        old.mkdir()
+        self.addCleanup(old.rmdir)
+        self.assertEqual(running.wait(20), FAILED)
+        self.assertRegex(running.err(), "kept.otlp.old.*kept.otlp.part, which report reads")
+        self.assertEqual(output.read_bytes(), b"before")
+        self.assertEqual(harness.spanfold("report", part)[0], 0)
+        # Now it shows before anything is recorded.
+        part.unlink()
+        self.check_error(FAILED, "kept.otlp.old is a folder", self.record("-d", "1", "-o", output))
+        self.assertFalse(part.exists())
+
+    def test_link_to_nothing(self):
+        link = self.stage.folder / "dangling.otlp"
+        link.symlink_to(self.stage.folder / "nothing")
+        self.addCleanup(link.unlink)
+        self.check_error(FAILED, "dangling.otlp is a symbolic link to something", self.record("-d", "1", "-o", link))
 
     def test_folders(self):
         for path, expected in (("/nowhere/deep/file.otlp", "/nowhere/deep"), ("/proc/folder/", "/proc/folder")):

@@ -320,6 +320,70 @@ TEST_CASE("a flush that --max-disk can never hold keeps no other back") {
   CHECK(folder.names("out").size() == 2);
 }
 
+TEST_CASE("a folder in the way of the previous file shows at once") {
+  const Folder folder;
+  fs::create_directory(folder / "run.otlp.old");
+  const auto output = open_output({.path = folder / "run.otlp"});
+  REQUIRE_FALSE(output);
+  CHECK(output.error().what.find("run.otlp.old is a folder") != std::string::npos);
+  CHECK(folder.names() == std::vector<std::string>{"run.otlp.old"});
+}
+
+TEST_CASE("when the last step fails, the recording is kept and the error says where") {
+  const Folder folder;
+  test::World world;
+  const std::string path = folder / "run.otlp";
+  put(path, "before");
+  auto output = open(path);
+  CHECK(output->write(full_window(world, 0)));
+  fs::create_directory(path + ".old");
+  const auto closed = output->close();
+  REQUIRE_FALSE(closed);
+  CHECK(closed.error().hint.find("run.otlp.part") != std::string::npos);
+  CHECK(read(path) == "before");
+  CHECK(samples_in(path + ".part") == 1);
+}
+
+TEST_CASE("a temporary that is no longer ours is not put in place") {
+  const Folder folder;
+  test::World world;
+  const std::string path = folder / "run.otlp";
+  auto output = open(path);
+  CHECK(output->write(full_window(world, 0)));
+  fs::rename(path + ".part", path + ".away");
+  put(path + ".part", "somebody else's");
+  const auto closed = output->close();
+  REQUIRE_FALSE(closed);
+  CHECK(closed.error().what.find("moved or replaced") != std::string::npos);
+  CHECK(read(path + ".part") == "somebody else's");
+  CHECK_FALSE(fs::exists(path));
+}
+
+TEST_CASE("recorders that start at once never take each other's file") {
+  const Folder folder;
+  const std::string path = folder / "run.otlp";
+  constexpr int kRounds = 200;
+  std::atomic<int> alive = 0;
+  const auto start = [&] {
+    for (int round = 0; round < kRounds; ++round) {
+      test::World world;
+      auto output = open_output({.path = path});
+      if (!output) continue;
+      if (alive.fetch_add(1) != 0) return false;
+      const bool good = static_cast<bool>((*output)->write(full_window(world, 0)));
+      alive.fetch_sub(1);
+      if (!good || !(*output)->close()) return false;
+    }
+    return true;
+  };
+  auto first = std::async(std::launch::async, start);
+  auto second = std::async(std::launch::async, start);
+  CHECK(first.get());
+  CHECK(second.get());
+  CHECK(samples_in(path) == 1);
+  CHECK_FALSE(fs::exists(path + ".old.part"));
+}
+
 TEST_CASE("a full disk: kept for later, then lost with an error, the file before stays") {
   const Folder folder;
   fs::create_directory(folder / "disk");
@@ -348,7 +412,17 @@ TEST_CASE("a full disk: kept for later, then lost with an error, the file before
     const auto closed = output->close();
     REQUIRE_FALSE(closed);
     CHECK(read(path) == before);
-    CHECK(folder.names("disk") == std::vector<std::string>{"run.otlp"});
+    CHECK(closed.error().hint.find("run.otlp.part") != std::string::npos);
+    CHECK(samples_in(path + ".part") >= 1);
+    fs::remove(path + ".part");
+    output.reset();
+
+    for (int page = 0; page < 16; ++page) put(folder / ("disk/filler" + std::to_string(page)), std::string(4096, 'f'));
+    output = open(path);
+    CHECK_FALSE(output->write(full_window(world, 0, 3900)));
+    CHECK_FALSE(output->close());
+    CHECK_FALSE(fs::exists(path + ".part"));
+    for (int page = 0; page < 16; ++page) fs::remove(folder / ("disk/filler" + std::to_string(page)));
 
     fs::create_directory(folder / "disk/out");
     output = open(folder / "disk/out/", 0, 20'000);
