@@ -15,6 +15,7 @@
 #include "profile/carrier.h"
 #include "profile/encoder.h"
 #include "profile/output_kinds.h"
+#include "profile/owner.h"
 #include "profile/pending_stream.h"
 
 namespace spanfold::profile {
@@ -43,7 +44,9 @@ Status clear_leftover(const std::string& part, const std::string& kept) {
   struct stat found {};
   if (::lstat(part.c_str(), &found) != 0)
     return errno == ENOENT ? ok() : Status(output_error(fmt::format("look at {}", part)));
-  if (!S_ISREG(found.st_mode) || found.st_uid != ::geteuid()) {
+  const auto given = sudo_owner();
+  const bool ours = found.st_uid == ::geteuid() || (given && found.st_uid == given->user);
+  if (!S_ISREG(found.st_mode) || !ours) {
     return Error{.what = fmt::format("{} is in the way", part), .hint = "remove it or name another -o"};
   }
   const Fd leftover(::open(part.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
@@ -181,6 +184,7 @@ Result<std::unique_ptr<Output>> open_file_output(const OutputOptions& options) {
     Result<Fd> fd = claim(part);
     if (!fd) return fd.error();
     if (!*fd) continue;
+    if (Status given = give_away(fd->get(), part); !given) log::warning("{}", given.error().message());
     Fd lock(::fcntl(fd->get(), F_DUPFD_CLOEXEC, 0));
     if (!lock) return output_error(fmt::format("open {}", part));
     return std::unique_ptr<Output>(std::make_unique<FileOutput>(*std::move(fd), std::move(lock), options));

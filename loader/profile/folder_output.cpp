@@ -20,6 +20,7 @@
 #include "profile/encoder.h"
 #include "profile/hash.h"
 #include "profile/output_kinds.h"
+#include "profile/owner.h"
 #include "profile/pending_stream.h"
 
 namespace spanfold::profile {
@@ -153,6 +154,10 @@ class FolderOutput final : public Output {
     const std::string shown = fmt::format("{}{}{}", options_.path, options_.path.back() == '/' ? "" : "/", part);
     Fd fd(::openat(folder_.get(), part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0640));
     if (!fd) return output_error(fmt::format("create {}", shown));
+    if (Status given = give_away(fd.get(), shown); !given && !warned_owner_) {
+      warned_owner_ = true;
+      log::warning("{}", given.error().message());
+    }
     PendingStream stream(std::move(fd), shown, 0);
     Status done = stream.push(message.bytes);
     if (done) done = stream.finish();
@@ -193,6 +198,7 @@ class FolderOutput final : public Output {
   std::uint64_t pending_bytes_ = 0;
   std::uint64_t sequence_ = 0;
   std::uint64_t lost_files_ = 0;
+  bool warned_owner_ = false;
   std::uint64_t too_large_ = 0;  // flushes that --max-disk can never hold
   OutputSummary summary_;
 };
@@ -200,7 +206,9 @@ class FolderOutput final : public Output {
 }  // namespace
 
 Result<std::unique_ptr<Output>> open_folder_output(const OutputOptions& options) {
-  if (::mkdir(options.path.c_str(), 0750) != 0 && errno != EEXIST) {
+  // Root's folder must let in who typed sudo, or the files in it are theirs in vain.
+  const mode_t mode = sudo_owner() ? 0755 : 0750;
+  if (::mkdir(options.path.c_str(), mode) != 0 && errno != EEXIST) {
     return output_error(fmt::format("make the folder {}", options.path));
   }
   Fd folder(::open(options.path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
