@@ -123,7 +123,17 @@ class TextReport {
     return text;
   }
 
-  void heading(const Row& row) { line(subject(row, answer_.by) + costs(row.cost), kBold); }
+  // What a row cost is never cut: where both do not fit, it has a line of its own.
+  void heading(const Row& row) {
+    const std::string who = subject(row, answer_.by);
+    const std::string whole = who + costs(row.cost);
+    if (fit(whole, style_.width) == whole) {
+      line(whole, kBold);
+      return;
+    }
+    line(who, kBold);
+    line(costs(row.cost), kBold);
+  }
 
   void function_line(std::string_view amount_text, double share, std::uint32_t frame) {
     const std::string& name = recording_.frames()[frame];
@@ -165,7 +175,8 @@ class TextReport {
   void closing() {
     if (!recording_.accounting) return;
     line("");
-    line(printable(profile::describe(*recording_.accounting)));
+    // Never cut: it is there to be added up. A terminal wraps it.
+    text_ += printable(profile::describe(*recording_.accounting)) + "\n";
   }
 
   const Recording& recording_;

@@ -149,7 +149,13 @@ TEST_CASE("text is colored and cut only where asked") {
   CHECK(render({}, {.color = true}).find("\x1b[1mspan") != std::string::npos);
   const std::string narrow = render({}, {.color = false, .width = 20});
   std::istringstream lines(narrow);
-  for (std::string line; std::getline(lines, line);) CHECK(columns(line) <= 20);
+  for (std::string line; std::getline(lines, line);) CHECK((columns(line) <= 20 || line.starts_with("ticks ")));
+}
+
+TEST_CASE("what a span cost and the accounting are never cut") {
+  const std::string narrow = render({.spans = {"0202020202020202"}}, {.color = false, .width = 45});
+  CHECK(narrow.find(" at 99 Hz\n") != std::string::npos);
+  CHECK(narrow.find("; missed 0\n") != std::string::npos);
 }
 
 TEST_CASE("JSON of one span") {
