@@ -58,13 +58,13 @@ class SigpipeGuard {
 };
 
 // What poll() finds; 0 after `timeout_ms`.
-short poll_for_writing(int fd, int timeout_ms) {
+int poll_for_writing(int fd, int timeout_ms) {
   pollfd look{.fd = fd, .events = POLLOUT, .revents = 0};
   int found = 0;
   do {
     found = ::poll(&look, 1, timeout_ms);
   } while (found < 0 && errno == EINTR);
-  return found > 0 ? look.revents : short{0};
+  return found > 0 ? look.revents : 0;
 }
 
 }  // namespace

@@ -197,7 +197,7 @@ class Unwritable(BadInput):
         output.write_bytes(b"before")
         old = output.with_name("kept.otlp.old")
         part = output.with_name("kept.otlp.part")
-        running = self.stage.start_spanfold("record", "--ctx-map", self.stage.ctx_map, "-d", "2", "-o", output)
+        running = self.stage.start_spanfold("record", "-d", "2", "-o", output)
         self.addCleanup(lambda: [path.unlink(missing_ok=True) for path in (output, part)])
         while not part.exists() and running.running():
             time.sleep(0.01)
