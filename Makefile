@@ -132,7 +132,7 @@ $(O)/members: FORCE
 tests: $(if $(UNIT_SRC),$(O)/tests/unit) $(if $(wildcard tests/bpf/*.cpp),$(O)/tests/bpf) workloads ## test programs
 workloads: $(WORKLOADS) ## the programs that tests and the demo record
 
-test: ## all tests; SUITES="house otlp unit bpf e2e" picks some
+test: ## all tests; SUITES="house unit otlp bpf e2e" picks some
 	@MAKE='$(MAKE)' O='$(O)' scripts/test.sh $(SUITES)
 
 demo: ## records a real service for some seconds and shows where its spans spent CPU time

@@ -9,6 +9,7 @@ import dataclasses
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -104,19 +105,25 @@ def suites(build):
     sanitized = f"{build}/san"
     return [
         Suite("house", "tests/house", [*unittest, "tests/house"], read_unittest),
-        Suite("otlp", "tests/otlp", [*unittest, "tests/otlp", "--top-level-directory", "tests"], read_unittest,
-              limit_seconds=240),
         Suite("unit", "tests/unit/main.cpp", [f"{sanitized}/tests/unit"], read_doctest, (f"{sanitized}/tests/unit",),
               (f"O={sanitized}", "SAN=1")),
+        # After the unit tests, whose files it reads.
+        Suite("otlp", "tests/otlp", [*unittest, "tests/otlp", "--top-level-directory", "tests"], read_unittest,
+              limit_seconds=240),
         Suite("bpf", "tests/bpf", [f"{build}/tests/bpf"], read_doctest, (f"{build}/tests/bpf",), privileged=True),
         Suite("e2e", "tests/e2e", [*unittest, "tests/e2e"], read_unittest, ("all", "workloads"), privileged=True,
               limit_seconds=600),
     ]
 
 
+def kept_files(build):
+    """Where the unit tests leave their files for the validator; a full path, whatever folder they run in."""
+    return str((ROOT / build / "unit-files").resolve())
+
+
 def environment(build):
     new = dict(os.environ, O=build, SPANFOLD=f"{build}/spanfold", WORKLOADS=f"{build}/workloads",
-               PYTHONDONTWRITEBYTECODE="1", ASAN_OPTIONS="detect_leaks=1:strict_string_checks=1",
+               SPANFOLD_KEEP_FILES=kept_files(build), PYTHONDONTWRITEBYTECODE="1", ASAN_OPTIONS="detect_leaks=1:strict_string_checks=1",
                UBSAN_OPTIONS="print_stacktrace=1")
     # The job server's descriptors do not come through here; variables given to make do.
     flags = re.sub(r"(^|\s)(-?j\d*|--jobserver-\S+)(?=\s|$)", " ", new.get("MAKEFLAGS", ""))
@@ -183,6 +190,8 @@ def main():
     unknown = set(wanted) - {suite.name for suite in known}
     if unknown:
         sys.exit(f"test: no suite {', '.join(sorted(unknown))}; there are {', '.join(suite.name for suite in known)}")
+    if "unit" in wanted:
+        shutil.rmtree(kept_files(build), ignore_errors=True)
     total, lines = Count(), []
     for suite in known:
         if suite.name not in wanted:
