@@ -31,8 +31,8 @@ bool enabled(Level level) { return level <= g_level; }
 void write(Level level, std::string_view text) {
   if (!enabled(level)) return;
   // On a terminal, over whatever line is being renewed there.
-  static const bool terminal = isatty(STDERR_FILENO) == 1;
-  std::string line = fmt::format("{}spanfold: {}", terminal ? "\r\x1b[K" : "", word(level));
+  static const bool kTerminal = isatty(STDERR_FILENO) == 1;
+  std::string line = fmt::format("{}spanfold: {}", kTerminal ? "\r\x1b[K" : "", word(level));
   for (std::string_view rest = text; !rest.empty();) {
     const Rune rune = decode_rune(rest);
     const bool control = rune.value < 0x20 || rune.value == 0x7f;

@@ -48,7 +48,7 @@ class Symbolizer::Impl {
   explicit Impl(Options options) : options_(options), binaries_(interner_), kernel_(interner_, options.local_symbols) {}
 
   void notice(const ProcessKey& key, const ImageTag& image) { process_of(key).prepare(image, binaries_, interner_); }
-  void prepare_kernel() { kernel_.frame_at(~std::uint64_t{0}); }
+  void prepare_kernel() { (void)kernel_.frame_at(~std::uint64_t{0}); }
   // True where the stack came out of user space by a system call.
   bool resolve_kernel(std::span<const std::uint64_t> stack, std::vector<Frame>& frames);
   void resolve_user(const ProcessKey& key, const ImageTag& image, std::span<const std::uint64_t> stack,
