@@ -15,31 +15,14 @@
 #include <thread>
 
 #include "base/file.h"
+#include "unit/temporary_folder.h"
 
 using spanfold::Fd;
 using spanfold::read_file;
 using spanfold::write_all;
+using spanfold::test::TemporaryFolder;
 
 namespace {
-
-class Folder {
- public:
-  Folder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "spanfold-test-").string() + std::string(6, 'X');
-    REQUIRE(::mkdtemp(pattern.data()) != nullptr);
-    path_ = pattern;
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  ~Folder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  [[nodiscard]] std::string file(const std::string& name) const { return path_ / name; }
-
- private:
-  std::filesystem::path path_;
-};
 
 void create(const std::string& path, const std::string& text) { std::ofstream(path, std::ios::binary) << text; }
 
@@ -57,10 +40,10 @@ struct Pipe {
 }  // namespace
 
 TEST_CASE("a file is read whole, up to the limit and not beyond") {
-  const Folder folder;
+  const TemporaryFolder folder;
   for (const std::size_t size : {0UL, 1UL, 65'535UL, 65'536UL, 65'537UL, 200'000UL}) {
     CAPTURE(size);
-    const std::string path = folder.file("data");
+    const std::string path = folder / "data";
     const std::string text(size, 'x');
     create(path, text);
     const auto all = read_file(path, size);
@@ -87,20 +70,20 @@ TEST_CASE("a device without an end is stopped by the limit") {
 }
 
 TEST_CASE("failures to read say what was tried, on what and why") {
-  const Folder folder;
-  const auto missing = read_file(folder.file("missing"), 10);
+  const TemporaryFolder folder;
+  const auto missing = read_file(folder / "missing", 10);
   REQUIRE_FALSE(missing);
   CHECK(missing.error().code == ENOENT);
-  CHECK(missing.error().message() == "open " + folder.file("missing") + ": No such file or directory");
+  CHECK(missing.error().message() == "open " + (folder / "missing") + ": No such file or directory");
 
-  const auto directory = read_file(folder.file(""), 10);
+  const auto directory = read_file(folder / "", 10);
   REQUIRE_FALSE(directory);
   CHECK(directory.error().code == EISDIR);
 }
 
 TEST_CASE("a FIFO without a writer does not block") {
-  const Folder folder;
-  const std::string path = folder.file("fifo");
+  const TemporaryFolder folder;
+  const std::string path = folder / "fifo";
   REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
   const auto empty = read_file(path, 10);
   REQUIRE(empty);
@@ -108,8 +91,8 @@ TEST_CASE("a FIFO without a writer does not block") {
 }
 
 TEST_CASE("a file that may not be read hints at root") {
-  const Folder folder;
-  const std::string path = folder.file("secret");
+  const TemporaryFolder folder;
+  const std::string path = folder / "secret";
   create(path, "x");
   REQUIRE(::chmod(path.c_str(), 0) == 0);
   const auto secret = read_file(path, 10);

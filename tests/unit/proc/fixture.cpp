@@ -18,17 +18,6 @@
 
 namespace spanfold::proc::test {
 
-TemporaryFolder::TemporaryFolder() {
-  std::string pattern = (std::filesystem::temp_directory_path() / "spanfold-proc-XXXXXX").string();
-  REQUIRE(::mkdtemp(pattern.data()) != nullptr);
-  path_ = pattern;
-}
-
-TemporaryFolder::~TemporaryFolder() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
-}
-
 void write_text(const std::string& path, std::string_view text) {
   std::ofstream file(path, std::ios::binary);
   file << text;

@@ -12,20 +12,11 @@
 #include <vector>
 
 #include "base/process.h"
+#include "unit/temporary_folder.h"
 
 namespace spanfold::proc::test {
 
-class TemporaryFolder {
- public:
-  TemporaryFolder();
-  ~TemporaryFolder();
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  [[nodiscard]] std::string operator/(std::string_view name) const { return path_ / name; }
-
- private:
-  std::filesystem::path path_;
-};
+using spanfold::test::TemporaryFolder;
 
 void write_text(const std::string& path, std::string_view text);
 

@@ -17,28 +17,22 @@
 #include "profile/output.h"
 #include "report/decode.h"
 #include "unit/profile/windows.h"
+#include "unit/temporary_folder.h"
 
 namespace spanfold::profile {
 namespace {
 
 namespace fs = std::filesystem;
 
-class Folder {
+class Folder : public spanfold::test::TemporaryFolder {
  public:
-  Folder() {
-    std::string name = (fs::temp_directory_path() / "spanfold-XXXXXX").string();
-    path_ = ::mkdtemp(name.data());
-  }
+  Folder() = default;
   Folder(const Folder&) = delete;
   Folder& operator=(const Folder&) = delete;
-  ~Folder() {
-    keep();
-    fs::remove_all(path_);
-  }
-  [[nodiscard]] std::string operator/(const std::string& name) const { return (path_ / name).string(); }
+  ~Folder() { keep(); }
   [[nodiscard]] std::vector<std::string> names(const std::string& below = "") const {
     std::vector<std::string> found;
-    for (const auto& entry : fs::directory_iterator(path_ / below)) found.push_back(entry.path().filename().string());
+    for (const auto& entry : fs::directory_iterator(path() / below)) found.push_back(entry.path().filename().string());
     std::sort(found.begin(), found.end());
     return found;
   }
@@ -50,18 +44,16 @@ class Folder {
     const char* into = std::getenv("SPANFOLD_KEEP_FILES");
     if (into == nullptr) return;
     fs::create_directories(into);
-    for (const auto& entry : fs::recursive_directory_iterator(path_)) {
+    for (const auto& entry : fs::recursive_directory_iterator(path())) {
       constexpr char kFirstField = 0x0a;
       constexpr char kSecondField = 0x12;
       if (!entry.is_regular_file() || entry.is_symlink() || entry.file_size() == 0) continue;
       const int first = std::ifstream(entry.path(), std::ios::binary).get();
       if (first != kFirstField && first != kSecondField) continue;
-      const std::string name = path_.filename().string() + "-" + entry.path().filename().string();
+      const std::string name = path().filename().string() + "-" + entry.path().filename().string();
       fs::copy_file(entry.path(), fs::path(into) / name, fs::copy_options::overwrite_existing);
     }
   }
-
-  fs::path path_;
 };
 
 std::string read(const std::string& path) {

@@ -10,6 +10,7 @@
 #include "profile/output.h"
 #include "profile/owner.h"
 #include "unit/profile/windows.h"
+#include "unit/temporary_folder.h"
 
 namespace spanfold::profile {
 namespace {
@@ -67,8 +68,8 @@ TEST_CASE("files that are made under sudo are given away, and so is a leftover's
     return;
   }
   const Sudo sudo("65533", "65532");
-  std::string name = (fs::temp_directory_path() / "spanfold-XXXXXX").string();
-  const fs::path folder = ::mkdtemp(name.data());
+  const spanfold::test::TemporaryFolder temporary;
+  const fs::path& folder = temporary.path();
   test::World world;
   const auto full = [&] {
     Window window = test::window(0, 1, 0);
@@ -101,7 +102,6 @@ TEST_CASE("files that are made under sudo are given away, and so is a leftover's
   struct stat info {};
   REQUIRE(::stat((folder / "out").c_str(), &info) == 0);
   CHECK(info.st_uid == 0);
-  fs::remove_all(folder);
 }
 
 }  // namespace spanfold::profile

@@ -8,29 +8,19 @@
 
 #include "report/files.h"
 #include "unit/profile/windows.h"
+#include "unit/temporary_folder.h"
 
 namespace spanfold::report {
 namespace {
 
 namespace fs = std::filesystem;
 
-class Folder {
+class Folder : public spanfold::test::TemporaryFolder {
  public:
-  Folder() {
-    std::string name = (fs::temp_directory_path() / "spanfold-XXXXXX").string();
-    path_ = ::mkdtemp(name.data());
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  ~Folder() { fs::remove_all(path_); }
-  [[nodiscard]] std::string path() const { return path_.string(); }
   [[nodiscard]] std::string put(const std::string& name, const std::string& content) const {
-    std::ofstream(path_ / name, std::ios::binary) << content;
-    return (path_ / name).string();
+    std::ofstream(path() / name, std::ios::binary) << content;
+    return *this / name;
   }
-
- private:
-  fs::path path_;
 };
 
 std::string profile_of(std::uint64_t number, std::uint64_t samples) {
