@@ -72,6 +72,17 @@ static __always_inline bool send_fold(struct sf_fold_head *fold, __u64 last_ns, 
 	return bpf_ringbuf_output(&ring, fold, bytes, wakeup_flag()) == 0;
 }
 
+/* The inline part of an emit. True: there was none, or it went out. */
+static __always_inline bool emit_inline(struct sf_record *record)
+{
+	__u64 most = sizeof(record->fold) + sizeof(record->slots);
+
+	if (record->fold.head.count && !send_fold(&record->fold, record->last_ns, most))
+		return false;
+	record->fold.head.count = 0;
+	return true;
+}
+
 /* The table part of an emit. True: there was none, or it went out and the table is back in the pool. */
 static __always_inline bool emit_table(struct sf_record *record)
 {
@@ -101,18 +112,10 @@ VERIFIED_ONCE emit_record(__u32 place, __u32 now_epoch)
 
 	if (!record || !open_event(&event, now_epoch))
 		return 0;
-	if (record->fold.head.count) {
-		if (!send_fold(&record->fold, record->last_ns, sizeof(record->fold) + sizeof(record->slots))) {
-			count(&event, SF_COUNT_EMIT_REFUSED);
-			return 0;
-		}
-		record->fold.head.count = 0;
-	}
-	if (!emit_table(record)) {
-		count(&event, SF_COUNT_EMIT_REFUSED);
-		return 0;
-	}
-	return 1;
+	if (emit_inline(record) && emit_table(record))
+		return 1;
+	count(&event, SF_COUNT_EMIT_REFUSED);
+	return 0;
 }
 
 /* Emits the record at `place` and gives it up, if `owner` still owns it. 0: something is left, or somebody is at it. */
