@@ -20,9 +20,6 @@ const Frame kLostFrame = synthetic_frame(kLostWord);
 const Frame kUnknownFrame = synthetic_frame(kUnknownWord);
 const Frame kTruncatedFrame = synthetic_frame(kTruncatedWord);
 
-// The kernel's walk ends here; such a stack has lost its root, and says so there, so that its kind folds together.
-constexpr std::size_t kMostUserFrames = 127;
-
 profile::Attributes as_attributes(const proc::ProcessAttributes& pairs) {
   profile::Attributes attributes;
   for (const auto& [key, value] : pairs) attributes.emplace_back(key, value);
@@ -67,7 +64,8 @@ void Gather::name_stacks() {
     if (!stack.frames.empty()) continue;  // sent twice
     symbolizer_.resolve(raw.process, raw.image, raw.kernel, raw.user, stack.frames);
     if (stack.frames.empty()) stack.frames.push_back(kUnknownFrame);
-    if (raw.user.size() >= kMostUserFrames) stack.frames.push_back(kTruncatedFrame);
+    // Where the root was, so that stacks of its kind fold together.
+    if (raw.user.size() >= bpf::kMostFrames) stack.frames.push_back(kTruncatedFrame);
     stack.frames.shrink_to_fit();
     frames_ += stack.frames.size();
   }
@@ -104,7 +102,6 @@ void Gather::add_rows(Processes& processes) {
       sample.stack_key = 0;
       frames_lost_ += row.samples;
     }
-    if (options_.background == Background::kNone && !row.span.valid()) continue;
     process_of(row.process, processes).on_cpu.push_back(sample);
   }
 }

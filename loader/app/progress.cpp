@@ -22,12 +22,6 @@ std::string human(std::uint64_t bytes) {
   return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (kStep * kStep));
 }
 
-std::uint64_t dropped(const profile::Accounting& total) {
-  std::uint64_t sum = 0;
-  for (const auto& [reason, count] : total.dropped) sum += count;
-  return sum;
-}
-
 }  // namespace
 
 Progress::Progress() : terminal_(isatty(STDERR_FILENO) == 1) {}
@@ -42,7 +36,7 @@ void Progress::show(const profile::Accounting& total, std::uint64_t spans) {
   if (!terminal_ || !log::enabled(log::Level::kInfo)) return;
   shown_ = true;
   write_raw(fmt::format("\r\x1b[K{} samples in {} spans, {} outside, {} dropped", total.in_span, spans,
-                        total.background, dropped(total)));
+                        total.background, total.dropped_total()));
 }
 
 void Progress::end() const {

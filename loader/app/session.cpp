@@ -48,6 +48,13 @@ bpf::Sizes sizes_from_environment() {
   return sizes;
 }
 
+Loop::Action stop_action(Loop& loop) {
+  return [&loop]() -> Status {
+    loop.stop();
+    return ok();
+  };
+}
+
 class Session {
  public:
   explicit Session(const RecordOptions& options)
@@ -69,6 +76,7 @@ class Session {
   Result<int> finish(const Status& outcome);
   Status on_target_gone(Loop& loop, int fd);
   Status on_signal(Loop& loop);
+  static Status watch_timer(Loop& loop, Fd& timer, std::uint64_t interval_ns, bool repeat, Loop::Action action);
   Status write_window(profile::Window window, bool last);
 
   const RecordOptions& options_;
@@ -156,43 +164,34 @@ Status Session::on_signal(Loop& loop) {
   }
   interrupted_ = true;
   if (info.ssi_code == SI_KERNEL) return ok();
-  auto grace = make_timer(kGraceNs, false);
-  if (!grace) return grace.error();
-  grace_timer_ = std::move(*grace);
-  return loop.watch(grace_timer_.get(), [&loop]() -> Status {
-    loop.stop();
-    return ok();
+  return watch_timer(loop, grace_timer_, kGraceNs, false, stop_action(loop));
+}
+
+Status Session::watch_timer(Loop& loop, Fd& timer, std::uint64_t interval_ns, bool repeat, Loop::Action action) {
+  auto made = make_timer(interval_ns, repeat);
+  if (!made) return made.error();
+  timer = std::move(*made);
+  return loop.watch(timer.get(), [&timer, action = std::move(action)] {
+    drain_timer(timer);
+    return action();
   });
 }
 
 Status Session::watch_all(Loop& loop) {
-  auto end = [&loop]() -> Status {
-    loop.stop();
-    return ok();
-  };
-  auto flush_timer = make_timer(options_.flush_ns, true);
-  if (!flush_timer) return flush_timer.error();
-  flush_timer_ = std::move(*flush_timer);
   if (options_.local_symbols) {
     // The kernel's symbols, once the command runs and before the first flush wants them.
-    auto warm_up = make_timer(kWarmUpNs, false);
-    if (!warm_up) return warm_up.error();
-    warm_up_timer_ = std::move(*warm_up);
     auto prepare = [this]() -> Status {
-      drain_timer(warm_up_timer_);
       gather_.prepare();
       return ok();
     };
-    if (Status watched = loop.watch(warm_up_timer_.get(), prepare); !watched) return watched;
+    if (Status watched = watch_timer(loop, warm_up_timer_, kWarmUpNs, false, prepare); !watched) return watched;
   }
   if (options_.duration_ns != 0) {
-    auto end_timer = make_timer(options_.duration_ns, false);
-    if (!end_timer) return end_timer.error();
-    end_timer_ = std::move(*end_timer);
-    if (Status watched = loop.watch(end_timer_.get(), end); !watched) return watched;
+    Status watched = watch_timer(loop, end_timer_, options_.duration_ns, false, stop_action(loop));
+    if (!watched) return watched;
   }
   if (child_) {
-    if (Status watched = loop.watch(child_->fd(), end); !watched) return watched;
+    if (Status watched = loop.watch(child_->fd(), stop_action(loop)); !watched) return watched;
   }
   for (const Fd& target : targets_) {
     const int fd = target.get();
@@ -203,10 +202,7 @@ Status Session::watch_all(Loop& loop) {
   if (Status watched = loop.watch(recorder_->wakeup_fd(), [this] { return recorder_->drain(gather_); }); !watched) {
     return watched;
   }
-  return loop.watch(flush_timer_.get(), [this] {
-    drain_timer(flush_timer_);
-    return flush(false);
-  });
+  return watch_timer(loop, flush_timer_, options_.flush_ns, true, [this] { return flush(false); });
 }
 
 Status Session::start() {

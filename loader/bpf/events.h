@@ -2,6 +2,7 @@
 // What the kernel side has to say, in the loader's own words.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <span>
@@ -13,6 +14,9 @@
 #include "base/process.h"
 
 namespace spanfold::bpf {
+
+// The walk ends here, in each half of a stack: one that is as long has lost its root.
+inline constexpr std::size_t kMostFrames = 127;
 
 // Who knew the span of a fold.
 enum class ContextSource : std::uint8_t { kNone = 0, kMap = 1 };

@@ -8,6 +8,8 @@
 namespace spanfold::bpf {
 namespace {
 
+static_assert(kMostFrames == SF_MAX_FRAMES, "app marks what the walk cut");
+
 bool dispatch_stack(const void* data, std::size_t bytes, Sink& sink) {
   constexpr std::size_t kHead = offsetof(sf_stack_msg, frames);
   // The ring aligns messages to 8 bytes, as the kernel side's own struct is.

@@ -6,17 +6,13 @@
 #include "profile/accounting.h"
 
 namespace spanfold::profile {
-namespace {
-
-std::uint64_t sum_dropped(const Accounting& accounting) {
+std::uint64_t Accounting::dropped_total() const {
   std::uint64_t sum = 0;
-  for (const auto& [reason, count] : accounting.dropped) sum += count;
+  for (const auto& [reason, count] : dropped) sum += count;
   return sum;
 }
 
-}  // namespace
-
-bool Accounting::adds_up() const { return ticks == in_span + background + idle + filtered + sum_dropped(*this); }
+bool Accounting::adds_up() const { return ticks == in_span + background + idle + filtered + dropped_total(); }
 
 Accounting& Accounting::operator+=(const Accounting& other) {
   ticks += other.ticks;
@@ -33,7 +29,7 @@ std::string describe(const Accounting& accounting) {
   std::string text = fmt::format("ticks {} = in span {} + background {} + idle {}", accounting.ticks,
                                  accounting.in_span, accounting.background, accounting.idle);
   if (accounting.filtered != 0) text += fmt::format(" + filtered {}", accounting.filtered);
-  text += fmt::format(" + dropped {}", sum_dropped(accounting));
+  text += fmt::format(" + dropped {}", accounting.dropped_total());
   std::string reasons;
   for (const auto& [reason, count] : accounting.dropped) {
     if (count != 0) reasons += fmt::format("{}{} {}", reasons.empty() ? "" : ", ", reason, count);

@@ -26,6 +26,7 @@ struct Accounting {
   std::map<std::string, std::uint64_t> dropped;  // by reason; reasons without a drop may be absent
   std::uint64_t missed = 0;                      // ticks that the clock owed and no program saw
 
+  [[nodiscard]] std::uint64_t dropped_total() const;
   [[nodiscard]] bool adds_up() const;
   Accounting& operator+=(const Accounting& other);
   bool operator==(const Accounting&) const = default;
