@@ -116,8 +116,9 @@ quietly() {
   rm -f "$log"
 }
 
+# Not through a pipe into grep -q, which may end before apt-cache has written all: that would count as a failure.
 has_candidate() {
-  apt-cache policy "$1" 2>/dev/null | grep -q 'Candidate: [^(]'
+  grep -q 'Candidate: [^(]' <<<"$(apt-cache policy "$1" 2>/dev/null)"
 }
 
 quietly apt-get update || echo "setup: apt-get update failed, trying with the lists that are there" >&2
