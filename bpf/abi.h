@@ -28,11 +28,21 @@
 #define SF_THREAD_RECORDS 4
 /* Stack ids in one set of the set of sent stacks: again one cache line. */
 #define SF_SENT_WAYS 8
+/* Stays of one span on one thread that are closer than this are one: their lengths add up, the gap does not count. */
+#define SF_LINGER_NS 100000
 
 /* Where a span's context came from. The pinned map is the first of several sources. */
 enum sf_source {
 	SF_SOURCE_NONE = 0,
 	SF_SOURCE_MAP = 1,
+};
+
+/* What is known of a thread's stay in a span: bits of sf_fold_head.stay. */
+enum sf_stay {
+	SF_STAY_BEGIN_SEEN = 1, /* first_ns is the instant at which the span came onto the thread */
+	SF_STAY_END_SEEN = 2, /* last_ns is the instant at which it left the thread, or the thread ended */
+	SF_STAY_GONE = 4, /* the thread no longer carries it: it is neither current nor covered by a nested span */
+	SF_STAY_SWITCHED = 8, /* the thread left its CPU in between: where hooks were missed, one may be missing here */
 };
 
 /* What a slot of a fold counts. */
@@ -65,6 +75,15 @@ enum sf_count {
 	SF_COUNT_TABLES_SHORT, /* records that wanted a table and found none free: rolled inline instead */
 	SF_COUNT_ROLLS, /* folds emitted because they were full, while their span went on */
 	SF_COUNT_EMIT_REFUSED, /* emits that the ring refused; the record is kept for the next try */
+	SF_COUNT_STALE, /* of the background: in a span, but for longer than max_age_ns or left by a dead thread */
+	SF_COUNT_UNSAMPLED, /* stays that ended without a sample */
+	SF_COUNT_UNSEEN_ENDS, /* stays whose end only a sample or the sweep told of */
+	SF_COUNT_STAY_CROWD, /* stays without a record: their bucket was full, so their time is not known */
+	SF_COUNT_HOOKED, /* runs of the hooks for the context map */
+	SF_COUNT_FOREIGN, /* runs of the hooks for other maps */
+	SF_COUNT_HOOK_BUSY, /* hooks that found the record in use: the next sample or sweep makes good */
+	SF_COUNT_EVICTED, /* entries of the context map that made room for others */
+	SF_COUNT_SPENT_NS, /* time in our programs, estimated from every 16th run */
 	SF_COUNT_COUNT
 };
 
@@ -130,9 +149,11 @@ struct sf_fold_head {
 	struct sf_span span;
 	__u64 process_start_ns;
 	__u64 pid_tgid; /* thread group in the upper half, thread in the lower */
-	__u64 first_ns; /* first sample */
-	__u32 length_us; /* to the last sample, saturated */
+	__u64 first_ns; /* where the stay begins: as the hook saw it, or else as the first sample did */
+	__u64 last_ns; /* where it ends: as the hook saw it, or else when it was last known to go on */
+	__u64 on_thread_ns; /* of last_ns - first_ns, what the span was on the thread; 0 where nothing was measured */
 	__u32 exec_id;
+	__u32 stay; /* enum sf_stay */
 };
 
 /*
@@ -154,7 +175,8 @@ struct sf_config {
 	__u32 filter; /* enum sf_filter; SF_FILTER_NONE prunes the look-up */
 	__u32 background_stacks; /* 1: walk and fold outside spans too */
 	__u32 follow_forks; /* 1: children of a targeted process are targets */
-	__u32 pad;
+	__u32 span_times; /* 1: stays are sent even without a sample */
+	__u64 max_age_ns; /* a stay that is longer counts as background from then on; 0: no limit */
 };
 
 enum sf_filter {
@@ -177,12 +199,12 @@ SF_ASSERT(sizeof(struct sf_span) == 24, "the context map's value");
 SF_ASSERT(sizeof(struct sf_process) == 16, "no hidden padding");
 SF_ASSERT(sizeof(struct sf_msg) == 8, "one word opens a message");
 SF_ASSERT(sizeof(struct sf_slot) == 16, "16 bytes a slot");
-SF_ASSERT(sizeof(struct sf_fold_head) == 64, "one cache line; a span with one stack leaves as 80 bytes");
+SF_ASSERT(sizeof(struct sf_fold_head) == 80, "a span with one stack leaves as 96 bytes");
 SF_ASSERT(SF_OFFSET(struct sf_fold_head, span) == 8, "the span follows the head");
 SF_ASSERT(SF_OFFSET(struct sf_fold_head, first_ns) == 48, "no hidden padding");
 SF_ASSERT(SF_OFFSET(struct sf_fold_msg, slots) == sizeof(struct sf_fold_head), "slots follow");
 SF_ASSERT(SF_OFFSET(struct sf_stack_msg, frames) == 64, "frames follow");
-SF_ASSERT(sizeof(struct sf_config) == 40, "no hidden padding");
+SF_ASSERT(sizeof(struct sf_config) == 48, "no hidden padding");
 SF_ASSERT(SF_TABLE_INDEX >= 2 * SF_TABLE_SLOTS, "the index must stay half empty");
 SF_ASSERT(SF_TABLE_SLOTS <= 255, "one byte indexes a slot");
 SF_ASSERT((SF_TABLE_INDEX & (SF_TABLE_INDEX - 1)) == 0, "masked, not divided");

@@ -71,8 +71,8 @@ struct sf_scratch {
 SF_ASSERT(sizeof(struct sf_owners) == 64, "one cache line");
 SF_ASSERT(sizeof(struct sf_scratch) <= 32768, "the most that a per-CPU value may have");
 SF_ASSERT(sizeof(struct sf_sent) == 64, "one cache line");
-SF_ASSERT(sizeof(struct sf_record) == 24 + 64 + 128, "no hidden padding");
-SF_ASSERT(sizeof(struct sf_table) == 8 + SF_TABLE_INDEX + 64 + 16 * SF_TABLE_SLOTS, "no hidden padding");
+SF_ASSERT(sizeof(struct sf_record) == 24 + 80 + 128, "no hidden padding");
+SF_ASSERT(sizeof(struct sf_table) == 8 + SF_TABLE_INDEX + 80 + 16 * SF_TABLE_SLOTS, "no hidden padding");
 
 /* One word into a running hash: a bijection of `hash` for each word, so that no entropy is lost along a stack. */
 SF_INLINE __u64 sf_mix(__u64 hash, __u64 word)

@@ -16,8 +16,10 @@ static __always_inline void open_fold(struct sf_fold_head *fold, const struct ev
 	fold->process_start_ns = sample->process.start_ns;
 	fold->pid_tgid = sample->pid_tgid;
 	fold->first_ns = sample->now_ns;
-	fold->length_us = 0;
+	fold->last_ns = sample->now_ns;
+	fold->on_thread_ns = 0;
 	fold->exec_id = sample->process.exec_id;
+	fold->stay = 0;
 }
 
 /* The sample goes out as a message of its own. */

@@ -63,10 +63,9 @@ static __always_inline struct sf_table *take_table(struct event *event, struct s
 
 static __always_inline bool send_fold(struct sf_fold_head *fold, __u64 last_ns, __u64 most)
 {
-	__u64 length_us = (last_ns - fold->first_ns) / 1000;
 	__u64 bytes = sizeof(*fold) + fold->head.count * sizeof(struct sf_slot);
 
-	fold->length_us = length_us > 0xffffffff ? 0xffffffff : (__u32)length_us;
+	fold->last_ns = last_ns;
 	if (bytes > most)
 		return false;
 	return bpf_ringbuf_output(&ring, fold, bytes, wakeup_flag()) == 0;

@@ -144,6 +144,8 @@ profile::Window Gather::window(const bpf::Bank& bank) {
   window.accounting.filtered = bank.filtered;
   window.accounting.dropped = bank.dropped;
   window.accounting.missed = bank.missed;
+  window.accounting.recursion_misses = bank.recursion_misses;
+  window.accounting.unsampled = bank.unsampled;
   for (auto& [key, samples] : processes) window.processes.push_back(std::move(samples));
   return window;
 }

@@ -22,8 +22,9 @@ constexpr std::array<std::string_view, SF_DROP_COUNT> kDropNames = {"ring_full",
 
 // Names of the counters from SF_COUNT_NO_MAP on.
 constexpr std::array<std::string_view, SF_COUNT_COUNT - SF_COUNT_NO_MAP> kSideNames = {
-    "no_map",         "lone_busy",    "lone_crowd",   "lone_full", "stacks_sent",
-    "stacks_refused", "tables_taken", "tables_short", "rolls",     "emit_refused"};
+    "no_map",       "lone_busy", "lone_crowd",   "lone_full", "stacks_sent", "stacks_refused", "tables_taken",
+    "tables_short", "rolls",     "emit_refused", "stale",     "unsampled",   "unseen_ends",    "stay_crowd",
+    "hooked",       "foreign",   "hook_busy",    "evicted",   "spent_ns"};
 static_assert(SF_COUNT_NO_MAP == 5, "the five fates come first");
 
 bool is_gone(std::uint32_t pid) { return kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH; }

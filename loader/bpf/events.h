@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -35,16 +36,22 @@ struct StackCount {
   std::uint32_t samples = 0;
 };
 
-// What gathered for one thread and one span since its last delta.
+// What gathered for one thread and one span since its last delta. Its time is one stay, or the piece of one that lies
+// in this epoch; stays closer than SF_LINGER_NS are one.
 struct FoldDelta {
   std::uint32_t epoch = 0;  // the flush whose counters hold these samples
   ContextSource source = ContextSource::kNone;
   SpanContext span;  // invalid: work outside any span
   ProcessKey process;
   std::uint32_t tid = 0;
-  std::uint64_t first_boottime_ns = 0;
-  std::uint64_t last_boottime_ns = 0;
-  std::vector<StackCount> stacks;
+  std::uint64_t first_boottime_ns = 0;  // begin of the stay, or its first sample where the begin was not seen
+  std::uint64_t last_boottime_ns = 0;   // its end, or when it was last known to go on
+  std::uint64_t on_thread_ns = 0;  // of that, on the thread; 0: no stay to tell of (more slots of one that was told)
+  bool begin_seen = false;         // first_boottime_ns is exact
+  bool end_seen = false;           // last_boottime_ns is exact
+  bool gone = false;               // the thread no longer carries the span, not even under a nested one
+  bool switched = false;           // the thread left its CPU meanwhile: a missed hook may hide in here
+  std::vector<StackCount> stacks;  // may be empty where span times are asked for
 };
 
 class Sink {
@@ -68,6 +75,10 @@ struct Bank {
   std::map<std::string, std::uint64_t> dropped;                  // by reason; all reasons are there
   std::map<std::string, std::uint64_t> side;                     // figures beside the fates, by name
   std::uint64_t missed = 0;                                      // ticks that the clock owed and no program saw
+  std::optional<std::uint64_t> recursion_misses;                 // hooks that the kernel skipped; none: no hook
+  std::uint64_t unsampled = 0;                                   // stays that ended without a sample
+  std::uint64_t spent_ns = 0;                                    // in our programs, on all CPUs together
+  std::vector<SpanContext> carried;                              // with span times: on some thread now, sorted
   std::vector<std::pair<ProcessKey, std::uint64_t>> by_process;  // shares of the background; the rest is all others'
 };
 

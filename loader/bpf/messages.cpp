@@ -50,7 +50,12 @@ bool dispatch_fold(const void* data, std::size_t bytes, Sink& sink) {
                   .exec_id = head.exec_id};
   fold.tid = static_cast<std::uint32_t>(head.pid_tgid);
   fold.first_boottime_ns = head.first_ns;
-  fold.last_boottime_ns = head.first_ns + std::uint64_t{head.length_us} * 1000;
+  fold.last_boottime_ns = head.last_ns;
+  fold.on_thread_ns = head.on_thread_ns;
+  fold.begin_seen = (head.stay & SF_STAY_BEGIN_SEEN) != 0;
+  fold.end_seen = (head.stay & SF_STAY_END_SEEN) != 0;
+  fold.gone = (head.stay & SF_STAY_GONE) != 0;
+  fold.switched = (head.stay & SF_STAY_SWITCHED) != 0;
   fold.stacks.reserve(head.head.count);
   for (std::size_t i = 0; i < head.head.count; ++i) {
     fold.stacks.push_back({.stack_id = msg.slots[i].stack_id, .samples = msg.slots[i].count});

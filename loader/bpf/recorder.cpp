@@ -47,6 +47,8 @@ class Recorder::Impl {
   [[nodiscard]] int wakeup_fd() const { return ring_buffer__epoll_fd(ring_.get()); }
   Status drain(Sink& sink);
   Result<Bank> flush(Sink& sink, bool forget);
+  Status set_frequency(std::uint32_t frequency_hz);
+  Status sweep(Sink& sink);
   [[nodiscard]] ContextState context_state() const;
   [[nodiscard]] bool context_created() const { return context_.created; }
 
@@ -191,6 +193,9 @@ Result<Bank> Recorder::Impl::flush(Sink& sink, bool forget) {
   return bank;
 }
 
+Status Recorder::Impl::set_frequency(std::uint32_t /*frequency_hz*/) { return ok(); }
+Status Recorder::Impl::sweep(Sink& /*sink*/) { return ok(); }
+
 ContextState Recorder::Impl::context_state() const {
   if (!context_.fd) return ContextState::kUnusable;
   return context_map_empty(context_.fd.get()) ? ContextState::kEmpty : ContextState::kFilled;
@@ -211,6 +216,11 @@ void Recorder::stop() { impl_->stop(); }
 int Recorder::wakeup_fd() const { return impl_->wakeup_fd(); }
 Status Recorder::drain(Sink& sink) { return impl_->drain(sink); }
 Result<Bank> Recorder::flush(Sink& sink, bool forget) { return impl_->flush(sink, forget); }
+Status Recorder::set_frequency(std::uint32_t frequency_hz) { return impl_->set_frequency(frequency_hz); }
+Status Recorder::sweep(Sink& sink) { return impl_->sweep(sink); }
+std::uint64_t Recorder::sweep_period_ns() const { return 100'000'000; }
+Lifecycle Recorder::lifecycle() const { return Lifecycle::kSweep; }
+std::int64_t Recorder::clock_shift_ns() const { return 0; }
 ContextState Recorder::context_state() const { return impl_->context_state(); }
 bool Recorder::context_created() const { return impl_->context_created(); }
 

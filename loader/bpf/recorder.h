@@ -13,6 +13,13 @@
 
 namespace spanfold::bpf {
 
+// How ends of spans are seen.
+enum class Lifecycle : std::uint8_t {
+  kAuto,    // by hooks where the kernel takes them and they are not called too often for other maps, else by the sweep
+  kFentry,  // by hooks on the context map's update, delete and eviction; an error where the kernel refuses them
+  kSweep,   // by samples, and by a sweep that looks again at what is live
+};
+
 struct RecorderOptions {
   std::uint32_t frequency_hz = 99;
   std::vector<int> cpus;            // empty: all that are online
@@ -21,6 +28,9 @@ struct RecorderOptions {
   bool follow_forks = false;       // children of the targets are targets
   bool background_stacks = false;  // walk and fold outside spans too
   std::string context_path;        // the pinned context map
+  Lifecycle lifecycle = Lifecycle::kAuto;
+  bool span_times = false;       // stays come out even without a sample
+  std::uint64_t max_age_ns = 0;  // a span that is longer on a thread counts as background from then on; 0: no limit
   Sizes sizes;
 };
 
@@ -44,6 +54,11 @@ class Recorder {
   Status add_target(std::uint32_t pid);
   Status start();
   void stop();
+  // Samples at another rate from the next flush on, which begins right behind this call.
+  Status set_frequency(std::uint32_t frequency_hz);
+  // Looks whether live spans still are on their threads. To be called each sweep_period_ns(); cheap where none is.
+  Status sweep(Sink& sink);
+  [[nodiscard]] std::uint64_t sweep_period_ns() const;
 
   // Readable when the kernel wants the ring emptied before the next flush.
   [[nodiscard]] int wakeup_fd() const;
@@ -54,6 +69,10 @@ class Recorder {
   // sent from here on: a stack that `sink` has not seen again since this call began may be dropped after it.
   Result<Bank> flush(Sink& sink, bool forget);
 
+  // kFentry or kSweep: what is in force now.
+  [[nodiscard]] Lifecycle lifecycle() const;
+  // What the programs' clock is ahead of this process's boot clock: 0 but in a time namespace of its own.
+  [[nodiscard]] std::int64_t clock_shift_ns() const;
   [[nodiscard]] ContextState context_state() const;
   // True where nobody had pinned a context map before us.
   [[nodiscard]] bool context_created() const;

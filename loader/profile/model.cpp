@@ -21,6 +21,8 @@ Accounting& Accounting::operator+=(const Accounting& other) {
   idle += other.idle;
   filtered += other.filtered;
   missed += other.missed;
+  if (other.recursion_misses) recursion_misses = recursion_misses.value_or(0) + *other.recursion_misses;
+  unsampled += other.unsampled;
   for (const auto& [reason, count] : other.dropped) dropped[reason] += count;
   return *this;
 }

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -25,6 +26,10 @@ struct Accounting {
   std::uint64_t filtered = 0;
   std::map<std::string, std::uint64_t> dropped;  // by reason; reasons without a drop may be absent
   std::uint64_t missed = 0;                      // ticks that the clock owed and no program saw
+  // Beside the ticks: hooks on the context map that the kernel skipped (none: nobody was hooked), and stays of spans on
+  // threads that ended without a sample.
+  std::optional<std::uint64_t> recursion_misses;
+  std::uint64_t unsampled = 0;
 
   [[nodiscard]] std::uint64_t dropped_total() const;
   [[nodiscard]] bool adds_up() const;
@@ -40,13 +45,28 @@ struct Sample {
   std::uint64_t value = 0;  // samples
 };
 
+// A stretch of time that a span was on a thread.
+struct Stay {
+  std::uint64_t begin_unix_nano = 0;
+  std::uint64_t length_ns = 0;  // at least 1
+  auto operator<=>(const Stay&) const = default;
+};
+
+// A span's stays on threads within the window.
+struct SpanTime {
+  SpanContext span;
+  bool ended = false;       // its end was seen, on every thread, and no thread carries it
+  std::vector<Stay> stays;  // by begin; those of several threads may overlap
+};
+
 using AttributeValue = std::variant<std::string, std::int64_t>;
 using Attributes = std::vector<std::pair<std::string, AttributeValue>>;
 
-// One process (or "all others together", with host attributes only) and its on-CPU samples.
+// One process (or "all others together", with host attributes only), its on-CPU samples, its spans' times.
 struct ProcessSamples {
   Attributes resource;  // service.name, process.pid, …; keys unique
   std::vector<Sample> on_cpu;
+  std::vector<SpanTime> span_times;  // each span once
 };
 
 struct Window {

@@ -58,7 +58,7 @@ TEST_CASE("a fold carries its span in the order of bytes that the map has") {
   std::memcpy(&msg->fold.span, ids, sizeof(ids));
   msg->fold.pid_tgid = (55ULL << 32) | 66;
   msg->fold.first_ns = 1000;
-  msg->fold.length_us = 3;
+  msg->fold.last_ns = 4000;
   msg->slots[0] = {.stack_id = 7, .count = 4};
   msg->slots[1] = {.stack_id = 8, .count = 1};
   Kept kept;
