@@ -62,7 +62,7 @@ obj        = $(patsubst %.cpp,$(O)/obj/%.o,$(1))
 stem       = $(basename $(basename $(notdir $(1))))
 WORKLOADS := $(foreach source,$(WORK_SRC),$(O)/workloads/$(call stem,$(source)))
 BENCHES   := $(foreach source,$(BENCH_SRC),$(O)/bench/$(call stem,$(source)))
-SKELETON  := $(if $(BPF_SRC),$(O)/gen/spanfold.skel.h)
+SKELETON  := $(if $(BPF_SRC),$(O)/gen/spanfold.skel.h $(O)/gen/spanfold_no_fetch.skel.h)
 TEST_SKELETONS := $(foreach source,$(TEST_BPF),$(O)/gen/$(call stem,$(source)).skel.h)
 
 ifeq ($(V),1)
@@ -107,8 +107,15 @@ $(O)/obj/%.bpf.o: %.bpf.c $(O)/flags
 	@mkdir -p $(@D)
 	$(call say,BPF,$<)$(CLANG) $(BPFFLAGS) -MD -MP -c -o $@ $<
 
+# The same programs for kernels without atomics that return a value (bpf/compat.bpf.h).
+$(O)/obj/no-fetch/%.bpf.o: %.bpf.c $(O)/flags
+	@mkdir -p $(@D)
+	$(call say,BPF,$< (no fetch))$(CLANG) $(BPFFLAGS) -DSPANFOLD_NO_FETCH -MD -MP -c -o $@ $<
+
 # One linked object, so that the programs share maps; the link also drops the DWARF that nobody loads.
 $(O)/gen/spanfold.bpf.o: $(BPF_SRC:%.c=$(O)/obj/%.o) $(O)/members
+$(O)/gen/spanfold_no_fetch.bpf.o: $(BPF_SRC:%.c=$(O)/obj/no-fetch/%.o) $(O)/members
+$(O)/gen/spanfold.bpf.o $(O)/gen/spanfold_no_fetch.bpf.o:
 	@mkdir -p $(@D)
 	$(call say,GEN-OBJ,$@)$(BPFTOOL) gen object $@ $(filter %.o,$^)
 
@@ -166,4 +173,4 @@ FORCE:
 .DELETE_ON_ERROR:
 .SECONDARY:
 -include $(patsubst %.cpp,$(O)/obj/%.d,$(ROOM_SRC) loader/app/main.cpp $(UNIT_SRC) $(BPFT_SRC) $(WORK_SRC) $(BENCH_SRC)) \
-         $(patsubst %.c,$(O)/obj/%.d,$(BPF_SRC) $(TEST_BPF))
+         $(patsubst %.c,$(O)/obj/%.d,$(BPF_SRC) $(TEST_BPF)) $(BPF_SRC:%.c=$(O)/obj/no-fetch/%.d)

@@ -28,6 +28,8 @@
 #define SF_THREAD_RECORDS 4
 /* Stack ids in one set of the set of sent stacks: again one cache line. */
 #define SF_SENT_WAYS 8
+/* Buckets that one run of the sweep looks at. */
+#define SF_SWEEP_BUCKETS 64
 /* Stays of one span on one thread that are closer than this are one: their lengths add up, the gap does not count. */
 #define SF_LINGER_NS 100000
 
@@ -81,7 +83,7 @@ enum sf_count {
 	SF_COUNT_STAY_CROWD, /* stays without a record: their bucket was full, so their time is not known */
 	SF_COUNT_HOOKED, /* runs of the hooks for the context map */
 	SF_COUNT_FOREIGN, /* runs of the hooks for other maps */
-	SF_COUNT_HOOK_BUSY, /* hooks that found the record in use: the next sample or sweep makes good */
+	SF_COUNT_BUSY, /* stays that could not begin or end since their record was in use: the next event makes good */
 	SF_COUNT_EVICTED, /* entries of the context map that made room for others */
 	SF_COUNT_SPENT_NS, /* time in our programs, estimated from every 16th run */
 	SF_COUNT_COUNT
@@ -165,6 +167,27 @@ struct sf_fold_msg {
 	struct sf_slot slots[SF_TABLE_SLOTS];
 };
 
+/* A record and its owner are the kernel side's own, but for the loader's look at which spans threads carry. */
+
+/* One thread in one span. Everything that touches it first takes `busy` by exchange, and never waits for it. */
+struct sf_record {
+	__u64 busy; /* 0 free */
+	__u64 since_ns; /* begin of what its stay has still to add to fold.on_thread_ns; 0: the span is not current */
+	__u64 seen_ns; /* when the span was last known to be on the thread */
+	__u64 born_ns; /* when it came there first; flushes do not change it */
+	__u32 table; /* 1 + number of its table, 0: none */
+	__u32 switches; /* of the thread, when the stay began */
+	__u32 sampled; /* 1: it has or had a sample */
+	__u32 pad;
+	struct sf_fold_head fold;
+	struct sf_slot slots[SF_INLINE_SLOTS];
+};
+
+/* Who owns the records of one bucket: pid_tgid, 0 for a free record. Written only by who holds the record's `busy`. */
+struct sf_owners {
+	__u64 owner[SF_BUCKET_WAYS];
+};
+
 /* How the programs behave; read-only once loaded. */
 struct sf_config {
 	__u64 seed; /* of stack ids and buckets: random, so that nobody can aim at a collision */
@@ -190,9 +213,10 @@ struct sf_target {
 	__u32 is_thread; /* 1: id is a thread, 0: a thread group */
 };
 
-/* Ticks outside spans of one process that carried a span, banked by the lowest bit of the epoch; only grows. */
+/* Ticks outside spans of one process, banked by the lowest bit of the epoch; only grows. */
 struct sf_background {
 	__u64 ticks[2];
+	__u64 carrier; /* 1: some of its samples were in a span */
 };
 
 SF_ASSERT(sizeof(struct sf_span) == 24, "the context map's value");
@@ -204,6 +228,8 @@ SF_ASSERT(SF_OFFSET(struct sf_fold_head, span) == 8, "the span follows the head"
 SF_ASSERT(SF_OFFSET(struct sf_fold_head, first_ns) == 48, "no hidden padding");
 SF_ASSERT(SF_OFFSET(struct sf_fold_msg, slots) == sizeof(struct sf_fold_head), "slots follow");
 SF_ASSERT(SF_OFFSET(struct sf_stack_msg, frames) == 64, "frames follow");
+SF_ASSERT(sizeof(struct sf_owners) == 64, "one cache line");
+SF_ASSERT(sizeof(struct sf_record) == 48 + 80 + 128, "no hidden padding");
 SF_ASSERT(sizeof(struct sf_config) == 48, "no hidden padding");
 SF_ASSERT(SF_TABLE_INDEX >= 2 * SF_TABLE_SLOTS, "the index must stay half empty");
 SF_ASSERT(SF_TABLE_SLOTS <= 255, "one byte indexes a slot");

@@ -10,11 +10,46 @@
 
 #include "abi.h"
 
-/* The running task with its BTF type: fields are plain loads, where bpf_get_current_task() needs a probe read
- * each. 5.11. */
+/*
+ * SPANFOLD_NO_FETCH: the second set of programs, for kernels without BPF atomics that return a value (before 5.12; arm64
+ * before 5.18). A branch on a knob would not do: such an atomic fails to load in dead code, too.
+ */
+#ifdef SPANFOLD_NO_FETCH
+
+static __always_inline struct task_struct *current_task(void)
+{
+	return (struct task_struct *)bpf_get_current_task();
+}
+#define task_field(task, ...) BPF_CORE_READ(task, __VA_ARGS__)
+
+#else
+
+/* With its BTF type (5.11), so that fields are plain loads, at half the price of probe reads. */
 static __always_inline struct task_struct *current_task(void)
 {
 	return bpf_get_current_task_btf();
+}
+#define SF_FIELD_1(task, a) ((task)->a)
+#define SF_FIELD_2(task, a, b) ((task)->a->b)
+#define SF_FIELD_OF(_1, _2, name, ...) name
+#define task_field(task, ...) SF_FIELD_OF(__VA_ARGS__, SF_FIELD_2, SF_FIELD_1)(task, __VA_ARGS__)
+
+#endif
+
+/* An element of a BPF hash map, as far as we look into it; the kernel keeps the type to itself. */
+struct bpf_lru_node___spanfold {
+	struct list_head list;
+} __attribute__((preserve_access_index));
+struct htab_elem___spanfold {
+	struct bpf_lru_node___spanfold lru_node;
+	char key[8];
+} __attribute__((preserve_access_index));
+
+/* The key of the element that this node of an LRU list is in. */
+static __always_inline const void *key_of_node(const void *node)
+{
+	return node - bpf_core_field_offset(struct htab_elem___spanfold, lru_node) +
+	       bpf_core_field_offset(struct htab_elem___spanfold, key);
 }
 
 /*

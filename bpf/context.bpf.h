@@ -3,6 +3,7 @@
 #ifndef SPANFOLD_CONTEXT_BPF_H
 #define SPANFOLD_CONTEXT_BPF_H
 
+#include "knobs.bpf.h"
 #include "stats.bpf.h"
 
 /*
@@ -20,20 +21,53 @@ static __always_inline bool copy_span(void *map, __u64 pid_tgid, struct sf_span 
 	return bpf_map_lookup_elem(map, &pid_tgid) == seen && sf_same_span(span, seen);
 }
 
+static __always_inline void *context_map(void)
+{
+	__u32 slot = 0;
+
+	return bpf_map_lookup_elem(&context, &slot);
+}
+
+/*
+ * An entry of the very span that a dead thread with the same ids left behind: a crashed writer did not take it away, and
+ * no live one has set it since.
+ */
+static __always_inline bool is_left_behind(__u64 pid_tgid, const struct sf_span *span)
+{
+	const struct sf_span *left = left_entries ? bpf_map_lookup_elem(&left_behind, &pid_tgid) : NULL;
+
+	return left && sf_same_span(left, span);
+}
+
+/* The pinned map's word on a thread. An id of zeros is no span: a writer may clear an entry in place. */
+static __always_inline bool read_map(void *map, __u64 pid_tgid, struct sf_span *span)
+{
+	return (copy_span(map, pid_tgid, span) || copy_span(map, pid_tgid, span)) && span->span_id;
+}
+
+/* The same, for who counts nothing. */
+static __always_inline bool read_context(__u64 pid_tgid, struct sf_span *span)
+{
+	void *map = context_map();
+
+	return map && read_map(map, pid_tgid, span) && !is_left_behind(pid_tgid, span);
+}
+
 /* The pinned map's answer. */
 static __always_inline bool ask_map(struct event *event, __u64 pid_tgid, struct sf_span *span)
 {
-	__u32 slot = 0;
-	void *map = bpf_map_lookup_elem(&context, &slot);
+	void *map = context_map();
 
 	if (!map) {
 		count(event, SF_COUNT_NO_MAP);
 		return false;
 	}
-	if (!copy_span(map, pid_tgid, span) && !copy_span(map, pid_tgid, span))
+	if (!read_map(map, pid_tgid, span))
 		return false;
-	/* A writer may clear an entry in place: an id of zeros is no span. */
-	return span->span_id != 0;
+	if (!is_left_behind(pid_tgid, span))
+		return true;
+	count(event, SF_COUNT_STALE);
+	return false;
 }
 
 /* Fills `span`, with zeros where no source knows one, and says who answered. */

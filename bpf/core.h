@@ -22,19 +22,11 @@ struct sf_table {
 	struct sf_fold_msg msg;
 };
 
-/* One thread's stay in one span. Everything that touches it first takes `busy` by exchange, and never waits for it. */
-struct sf_record {
-	__u64 busy; /* 0 free */
-	__u64 last_ns; /* last sample */
-	__u32 table; /* 1 + number of its table, 0: none */
-	__u32 pad;
-	struct sf_fold_head fold;
-	struct sf_slot slots[SF_INLINE_SLOTS];
-};
-
-/* Who owns the records of one bucket: pid_tgid, 0 for a free record. Written only by who holds the record's `busy`. */
-struct sf_owners {
-	__u64 owner[SF_BUCKET_WAYS];
+/* What a thread leaves that changed another thread's entry: that thread's next event, or the sweep, acts on it. */
+struct sf_note {
+	__u64 ns; /* when */
+	struct sf_span span; /* what the entry holds since then; zeros: nothing */
+	__u64 evicted; /* 1: nobody took the entry away, it made room for another */
 };
 
 /* One set of stack ids that were sent; replacing an id at worst sends its stack once more. */
@@ -42,23 +34,35 @@ struct sf_sent {
 	__u64 tag[SF_SENT_WAYS];
 };
 
-/* All that is known of one sample when it is folded. */
+/* Who tells of a thread's span. */
+enum sf_teller {
+	SF_TELLER_SAMPLE = 0, /* a tick, which may come long after the change */
+	SF_TELLER_HOOK = 1, /* the change itself, just before it takes effect */
+	SF_TELLER_EXIT = 2, /* the end of the thread */
+};
+
+/* All that is known of one event of a thread when it is settled and folded. */
 struct sf_sample {
 	__u64 pid_tgid;
 	__u64 now_ns;
 	struct sf_process process;
-	struct sf_span span;
+	struct sf_span span; /* of the thread from now on; zeros: none */
+	struct sf_span old; /* of a hook: what the map has held for the thread until now */
 	__u32 kind; /* enum sf_kind */
 	__u32 source; /* enum sf_source */
+	__u32 teller; /* enum sf_teller */
+	__u32 switches; /* how often the thread has left its CPU */
 };
 
 /* What a look at the bucket of a thread found. Ways count from 1, 0 is none. */
 struct sf_found {
 	__u32 own; /* the thread's record for this span */
 	__u32 spare; /* a free record */
-	__u32 oldest; /* of the thread's records for other spans */
+	__u32 oldest; /* of the thread's records for other spans of the trace */
 	__u32 others; /* how many of those there are */
-	__u64 oldest_ns; /* last sample of the oldest */
+	__u64 oldest_ns; /* when the oldest was last on the thread */
+	__u32 idle; /* a record, of whatever thread, whose span has left */
+	__u32 hold; /* 1: a hook has just changed this thread's span, and the map may not show it yet */
 };
 
 /* The work of one entry point on one CPU: kept in a map, where the verifier follows no values and paths converge. */
@@ -68,10 +72,8 @@ struct sf_scratch {
 	struct sf_stack_msg msg;
 };
 
-SF_ASSERT(sizeof(struct sf_owners) == 64, "one cache line");
 SF_ASSERT(sizeof(struct sf_scratch) <= 32768, "the most that a per-CPU value may have");
 SF_ASSERT(sizeof(struct sf_sent) == 64, "one cache line");
-SF_ASSERT(sizeof(struct sf_record) == 24 + 80 + 128, "no hidden padding");
 SF_ASSERT(sizeof(struct sf_table) == 8 + SF_TABLE_INDEX + 80 + 16 * SF_TABLE_SLOTS, "no hidden padding");
 
 /* One word into a running hash: a bijection of `hash` for each word, so that no entropy is lost along a stack. */
@@ -166,6 +168,54 @@ SF_INLINE enum sf_folded sf_fold_table(struct sf_table *table, __u64 stack_id, _
 		}
 	}
 	return SF_FULL;
+}
+
+/* Whether the record has time on the thread to tell of. */
+SF_INLINE int sf_has_stay(const struct sf_record *record)
+{
+	return record->fold.on_thread_ns != 0;
+}
+
+/* The span comes onto the thread: a new stay, or more of the one before. */
+SF_INLINE void sf_stay_begin(struct sf_record *record, __u64 now_ns, __u32 switches, int seen)
+{
+	record->since_ns = now_ns;
+	record->seen_ns = now_ns;
+	record->switches = switches;
+	if (!sf_has_stay(record)) {
+		record->fold.first_ns = now_ns;
+		record->fold.stay = seen ? SF_STAY_BEGIN_SEEN : 0;
+	}
+	record->fold.stay &= ~(__u32)(SF_STAY_END_SEEN | SF_STAY_GONE);
+}
+
+/* Adds the stay's time until `now_ns`; it goes on. A stay has at least a nanosecond: 0 says that there is none. */
+SF_INLINE void sf_stay_cut(struct sf_record *record, __u64 now_ns)
+{
+	__u64 length_ns = now_ns > record->since_ns ? now_ns - record->since_ns : 1;
+
+	if (!record->since_ns)
+		return;
+	record->fold.on_thread_ns += length_ns;
+	record->fold.last_ns = record->since_ns + length_ns;
+	record->since_ns = record->fold.last_ns;
+	record->seen_ns = record->fold.last_ns;
+}
+
+/* The span leaves the thread at `now_ns`, and somebody saw that; otherwise `now_ns` is when it was last known there. */
+SF_INLINE void sf_stay_end(struct sf_record *record, __u64 now_ns, int seen)
+{
+	sf_stay_cut(record, now_ns);
+	record->since_ns = 0;
+	if (seen)
+		record->fold.stay |= SF_STAY_END_SEEN;
+}
+
+/* What was told of the stay is told: the next message begins where this one ended. */
+SF_INLINE void sf_stay_told(struct sf_record *record)
+{
+	record->fold.on_thread_ns = 0;
+	record->fold.first_ns = record->fold.last_ns;
 }
 
 /* Makes a table empty; its slots are not read before they are written. */

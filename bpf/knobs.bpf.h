@@ -15,6 +15,12 @@ __weak const volatile struct sf_config knobs = {};
 __weak volatile __u32 epoch;
 /* The epoch at which the loader last forgot its stacks: ids sent before it count as not sent. */
 __weak volatile __u32 sent_since;
+/* The id of the context map: hooks run for every map of its type. */
+__weak volatile __u32 context_id;
+/* Not 0: some threads died and left entries in the context map. */
+__weak volatile __u32 left_entries;
+/* When the last sweep began, by the programs' clock: what a time namespace moves ours against. */
+__weak volatile __u64 sweep_ns;
 /* What the last sweep could not emit: the ring was full, or the record was in use. The loader sets it to 0. */
 __weak volatile __u64 sweep_left;
 

@@ -37,6 +37,7 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_MMAPABLE); /* the loader reads what threads carry */
 	__type(key, __u32);
 	__type(value, struct sf_owners);
 } owners SEC(".maps") __weak;
@@ -44,6 +45,7 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_MMAPABLE); /* the loader reads what threads carry */
 	__type(key, __u32);
 	__type(value, struct sf_record);
 } records SEC(".maps") __weak;
@@ -76,9 +78,36 @@ struct {
 	__type(value, __u8);
 } targets SEC(".maps") __weak;
 
+/* Changes that a thread made to the entry of another one. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, __u64);
+	__type(value, struct sf_note);
+} notes SEC(".maps") __weak;
+
+/* What threads had in the context map when they ended. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, __u64);
+	__type(value, struct sf_span);
+} left_behind SEC(".maps") __weak;
+
+/* What is taken, where the kernel has no exchange: records by place, tables behind them. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u8);
+} locks SEC(".maps") __weak;
+
 /* Programs that gather a sample; each has scratch of its own on each CPU, since one may interrupt the other. */
 enum entry {
 	ENTRY_TICK = 0,
+	ENTRY_SET,
+	ENTRY_DELETE,
+	ENTRY_EXIT,
 	ENTRY_COUNT,
 };
 

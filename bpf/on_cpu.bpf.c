@@ -4,12 +4,14 @@
 #include "fold.bpf.h"
 #include "stack.bpf.h"
 
-/* A tick outside any span: no walk, and a share of its own for each process that carried a span. */
+/* A tick outside any span: no walk, and a share of its own for each process. */
 static __always_inline void count_background(struct event *event, const struct sf_process *process)
 {
-	struct sf_background *share = bpf_map_lookup_elem(&processes, process);
+	struct sf_background *share;
 
 	event->counters->count[SF_COUNT_BACKGROUND]++;
+	remember_process(process, false);
+	share = bpf_map_lookup_elem(&processes, process);
 	if (share)
 		__sync_fetch_and_add(&share->ticks[event->epoch & 1], 1);
 }
@@ -24,12 +26,18 @@ static __always_inline void fold_tick(struct event *event, struct bpf_perf_event
 		event->counters->count[fate]++;
 }
 
+/* With --max-span-age: has the thread been in this span for too long to believe it? */
+static __always_inline bool is_too_old(const struct sf_sample *sample)
+{
+	return knobs.max_age_ns && sample->source &&
+	       age_of(sample->pid_tgid, &sample->span, bpf_ktime_get_boot_ns()) > knobs.max_age_ns;
+}
+
 /* Neither idle nor filtered. */
 static __always_inline void take_sample(struct event *event, struct bpf_perf_event_data *ctx, __u64 pid_tgid)
 {
 	__u32 entry = ENTRY_TICK;
 	struct sf_scratch *work = bpf_map_lookup_elem(&scratch, &entry);
-	const struct sf_span *keep;
 	struct sf_sample *sample;
 
 	if (!work) {
@@ -40,15 +48,21 @@ static __always_inline void take_sample(struct event *event, struct bpf_perf_eve
 	sample->pid_tgid = pid_tgid;
 	sample->kind = SF_KIND_ON_CPU;
 	process_of(current_task(), &sample->process);
+	sample->switches = switches_of(current_task());
+	sample->teller = SF_TELLER_SAMPLE;
 	sample->source = context_of(event, pid_tgid, &sample->span);
-	keep = sample->source || knobs.background_stacks ? &sample->span : NULL;
-	close_thread(pid_tgid, event->epoch, keep);
-	if (sample->source)
-		fold_tick(event, ctx, work, SF_COUNT_IN_SPAN);
-	else if (knobs.background_stacks)
-		fold_tick(event, ctx, work, SF_COUNT_BACKGROUND);
-	else
+	if (is_too_old(sample)) {
+		count(event, SF_COUNT_STALE);
 		count_background(event, &sample->process);
+	} else if (sample->source) {
+		fold_tick(event, ctx, work, SF_COUNT_IN_SPAN);
+	} else if (knobs.background_stacks) {
+		fold_tick(event, ctx, work, SF_COUNT_BACKGROUND);
+	} else {
+		sample->now_ns = bpf_ktime_get_boot_ns();
+		settle(entry, event->epoch);
+		count_background(event, &sample->process);
+	}
 }
 
 SEC("perf_event")
@@ -56,9 +70,11 @@ int on_tick(struct bpf_perf_event_data *ctx)
 {
 	__u64 pid_tgid = bpf_get_current_pid_tgid();
 	struct event event;
+	__u64 begin_ns;
 
 	if (!open_event(&event, epoch))
 		return 0;
+	begin_ns = begin_watch(&event, SF_COUNT_TICKS);
 	event.counters->count[SF_COUNT_TICKS]++;
 	if (!pid_tgid)
 		event.counters->count[SF_COUNT_IDLE]++;
@@ -66,6 +82,7 @@ int on_tick(struct bpf_perf_event_data *ctx)
 		event.counters->count[SF_COUNT_FILTERED]++;
 	else
 		take_sample(&event, ctx, pid_tgid);
+	end_watch(&event, begin_ns);
 	return 0;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Threads that begin and end: descendants of a target become targets, and a dying thread's records are emitted. */
-#include "record.bpf.h"
+#include "stay.bpf.h"
 #include "task.bpf.h"
 
 SEC("tp_btf/sched_process_fork")
@@ -17,13 +17,43 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 	return 0;
 }
 
+/* The thread at hand ends: so do its stays, at this instant. */
+static __always_inline void end_stays(__u64 pid_tgid, __u32 now_epoch)
+{
+	__u32 entry = ENTRY_EXIT;
+	struct sf_scratch *work = bpf_map_lookup_elem(&scratch, &entry);
+
+	if (!work)
+		return;
+	work->sample.pid_tgid = pid_tgid;
+	work->sample.now_ns = bpf_ktime_get_boot_ns();
+	work->sample.teller = SF_TELLER_EXIT;
+	work->sample.switches = switches_of(current_task());
+	__builtin_memset(&work->sample.span, 0, sizeof(work->sample.span));
+	settle(entry, now_epoch);
+}
+
+/* An entry that outlives its thread must not be taken for the context of a later thread with the same ids. */
+static __always_inline void mark_left_entry(__u64 pid_tgid)
+{
+	void *map = context_map();
+	struct sf_span span;
+
+	bpf_map_delete_elem(&notes, &pid_tgid);
+	if (!map || !read_map(map, pid_tgid, &span))
+		return;
+	bpf_map_update_elem(&left_behind, &pid_tgid, &span, BPF_ANY);
+	left_entries = 1;
+}
+
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(on_exit, struct task_struct *task)
 {
 	struct sf_target group = { .id = (__u32)task->tgid };
 	struct sf_target thread = { .id = (__u32)task->pid, .is_thread = 1 };
 
-	close_thread(bpf_get_current_pid_tgid(), epoch, NULL);
+	end_stays(bpf_get_current_pid_tgid(), epoch);
+	mark_left_entry(bpf_get_current_pid_tgid());
 	if (!knobs.filter)
 		return 0;
 	/* Whoever gets these numbers next was not asked for. */

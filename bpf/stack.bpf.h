@@ -44,17 +44,7 @@ static __always_inline __u64 hash_frames(const struct sf_stack_msg *msg, __u32 f
 	return sf_hash_close(hash);
 }
 
-/* A process that carries a span is remembered, for its own share of the background. True at the first time. */
-static __always_inline bool remember_process(const struct sf_process *process)
-{
-	static const struct sf_background zero = {};
-
-	if (bpf_map_lookup_elem(&processes, process))
-		return false;
-	return bpf_map_update_elem(&processes, process, &zero, BPF_NOEXIST) == 0;
-}
-
-static __always_inline bool send_stack(struct event *event, struct sf_stack_msg *msg)
+static __always_inline bool send_stack(struct event *event, struct sf_stack_msg *msg, bool in_span)
 {
 	__u64 bytes = SF_OFFSET(struct sf_stack_msg, frames) + msg->head.count * sizeof(__u64);
 	__u64 flag;
@@ -64,7 +54,7 @@ static __always_inline bool send_stack(struct event *event, struct sf_stack_msg 
 	msg->head.epoch = event->epoch;
 	image_of(current_task(), &msg->image);
 	/* The loader reads a new process's mappings while it is still there. */
-	flag = remember_process(&msg->process) ? BPF_RB_FORCE_WAKEUP : wakeup_flag();
+	flag = remember_process(&msg->process, in_span) ? BPF_RB_FORCE_WAKEUP : wakeup_flag();
 	if (bytes > sizeof(*msg))
 		return false;
 	return bpf_ringbuf_output(&ring, msg, bytes, flag) == 0;
@@ -101,7 +91,7 @@ VERIFIED_ONCE send_once(__u32 entry, __u32 now_epoch)
 	set = bpf_map_lookup_elem(&sent, &at);
 	if (!set || was_sent(set, tag, &way))
 		return 0;
-	if (!send_stack(&event, &work->msg)) {
+	if (!send_stack(&event, &work->msg, work->sample.source)) {
 		count(&event, SF_COUNT_STACKS_REFUSED);
 		return 0;
 	}

@@ -1,18 +1,39 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The sweep: the loader reads this iterator after it has stepped the epoch, and every record of an earlier epoch is
- * emitted and given up. What is left (ring full, record in use) is counted, so that the loader sweeps again.
+ * The sweep: from time to time the loader has these programs run over all buckets, and every record is held against the
+ * context map; after the loader has stepped the epoch, all that gathered in the one before goes out. What is left (ring
+ * full, record in use) is counted, so that the loader sweeps again.
+ *
+ * A raw tracepoint program that is attached nowhere and run by BPF_PROG_TEST_RUN: every kernel from 5.10 on has that,
+ * also those that refuse iterators, and it costs a system call for every SF_SWEEP_BUCKETS buckets.
  */
-#include "record.bpf.h"
+#include "stay.bpf.h"
 
-SEC("iter/bpf_map_elem")
-int on_sweep(struct bpf_iter__bpf_map_elem *ctx)
+VERIFIED_ONCE sweep_bucket(__u32 bucket, __u32 now_epoch)
 {
-	/* Only the key: the iterator's value is a copy for reading, and what is changed must be looked up. */
-	__u32 *key = ctx->key;
+	struct sf_owners *bucket_owners = bpf_map_lookup_elem(&owners, &bucket);
+	__u32 way;
 
-	if (key && !sweep_record(*key, epoch))
-		__sync_fetch_and_add(&sweep_left, 1);
+	if (!bucket_owners)
+		return 0;
+	for (way = 0; way < SF_BUCKET_WAYS; way++) {
+		if (!*(volatile __u64 *)&bucket_owners->owner[way])
+			continue;
+		if (!sweep_record(bucket * SF_BUCKET_WAYS + way, now_epoch))
+			__sync_fetch_and_add(&sweep_left, 1);
+	}
+	return 0;
+}
+
+/* args[0]: the first of the buckets. */
+SEC("raw_tp")
+int on_sweep(struct bpf_raw_tracepoint_args *ctx)
+{
+	__u32 first = (__u32)ctx->args[0], now_epoch = epoch, i;
+
+	sweep_ns = bpf_ktime_get_boot_ns();
+	for (i = 0; i < SF_SWEEP_BUCKETS; i++)
+		sweep_bucket(first + i, now_epoch);
 	return 0;
 }
 

@@ -6,12 +6,17 @@
 #include "knobs.bpf.h"
 #include "maps.bpf.h"
 
-/* Plain loads through the task's BTF type: on each tick, and half the price of probe reads. */
 static __always_inline void process_of(struct task_struct *task, struct sf_process *process)
 {
-	process->start_ns = task->group_leader->start_boottime;
-	process->tgid = (__u32)task->tgid;
-	process->exec_id = (__u32)task->self_exec_id;
+	process->start_ns = task_field(task, group_leader, start_boottime);
+	process->tgid = (__u32)task_field(task, tgid);
+	process->exec_id = (__u32)task_field(task, self_exec_id);
+}
+
+/* How often the task has left its CPU, whoever wanted it. */
+static __always_inline __u32 switches_of(struct task_struct *task)
+{
+	return (__u32)(task_field(task, nvcsw) + task_field(task, nivcsw));
 }
 
 static __always_inline void image_of(struct task_struct *task, struct sf_image *image)
@@ -22,6 +27,20 @@ static __always_inline void image_of(struct task_struct *task, struct sf_image *
 	image->start_code = BPF_CORE_READ(mm, start_code);
 	image->end_code = BPF_CORE_READ(mm, end_code);
 	image->start_stack = BPF_CORE_READ(mm, start_stack);
+}
+
+/* A busy process is remembered, for its share of the background and whether it ever was in a span. True: that is new. */
+static __always_inline bool remember_process(const struct sf_process *process, bool in_span)
+{
+	struct sf_background *share = bpf_map_lookup_elem(&processes, process);
+	struct sf_background fresh = { .carrier = in_span };
+
+	if (!share)
+		return bpf_map_update_elem(&processes, process, &fresh, BPF_NOEXIST) == 0;
+	if (!in_span || share->carrier)
+		return false;
+	share->carrier = 1;
+	return true;
 }
 
 static __always_inline bool is_target(__u64 pid_tgid)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/gather.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <utility>
@@ -110,6 +111,7 @@ void Gather::add_background(const bpf::Bank& bank, Processes& processes) {
   if (options_.background != Background::kCount) return;
   std::uint64_t others = bank.background;
   for (const auto& [key, ticks] : bank.by_process) {
+    if (!std::binary_search(bank.carriers.begin(), bank.carriers.end(), key)) continue;
     others -= ticks;
     if (ticks > 0) process_of(key, processes).on_cpu.push_back(synthetic(kBackgroundFrame, ticks));
   }

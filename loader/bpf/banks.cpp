@@ -22,10 +22,13 @@ constexpr std::array<std::string_view, SF_DROP_COUNT> kDropNames = {"ring_full",
 
 // Names of the counters from SF_COUNT_NO_MAP on.
 constexpr std::array<std::string_view, SF_COUNT_COUNT - SF_COUNT_NO_MAP> kSideNames = {
-    "no_map",       "lone_busy", "lone_crowd",   "lone_full", "stacks_sent", "stacks_refused", "tables_taken",
-    "tables_short", "rolls",     "emit_refused", "stale",     "unsampled",   "unseen_ends",    "stay_crowd",
-    "hooked",       "foreign",   "hook_busy",    "evicted",   "spent_ns"};
+    "no_map",      "lone_busy",  "lone_crowd", "lone_full", "stacks_sent", "stacks_refused", "tables_taken", "tables_short",
+    "rolls",       "emit_refused", "stale",    "unsampled", "unseen_ends", "stay_crowd",     "hooked",       "foreign",
+    "busy",        "evicted",    "spent_ns"};
 static_assert(SF_COUNT_NO_MAP == 5, "the five fates come first");
+
+// What a hook costs that runs for another map: too short to be timed one by one.
+constexpr std::uint64_t kForeignNs = 30;
 
 bool is_gone(std::uint32_t pid) { return kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH; }
 
@@ -36,6 +39,11 @@ ProcessKey key_of(const sf_process& process) {
 }  // namespace
 
 Banks::Banks(int counters_fd, int processes_fd) : counters_fd_(counters_fd), processes_fd_(processes_fd) {}
+
+void Banks::use(int counters_fd, int processes_fd) {
+  counters_fd_ = counters_fd;
+  processes_fd_ = processes_fd;
+}
 
 Status Banks::read_counters(std::uint32_t bank, Bank& out) {
   const auto cpus = static_cast<std::size_t>(libbpf_num_possible_cpus());
@@ -54,6 +62,8 @@ Status Banks::read_counters(std::uint32_t bank, Bank& out) {
   out.idle = fresh[SF_COUNT_IDLE];
   out.filtered = fresh[SF_COUNT_FILTERED];
   for (std::size_t i = 0; i < kSideNames.size(); ++i) out.side[std::string(kSideNames[i])] = fresh[SF_COUNT_NO_MAP + i];
+  out.unsampled = fresh[SF_COUNT_UNSAMPLED];
+  out.spent_ns = fresh[SF_COUNT_SPENT_NS] + fresh[SF_COUNT_FOREIGN] * kForeignNs;
   for (std::size_t i = 0; i < kDropNames.size(); ++i)
     out.dropped[std::string(kDropNames[i])] = fresh[SF_COUNT_COUNT + i];
   return ok();
@@ -79,11 +89,13 @@ Status Banks::read_shares(std::uint32_t bank, Bank& out) {
       Share& share = shares_[key_of(keys[i])];
       const std::uint64_t ticks = values[i].ticks[bank];
       const std::uint64_t fresh = ticks - std::exchange(share.seen[bank], ticks);
-      // A share of 0 still says that this process carried a span.
+      // A share of 0 still says that this process was busy.
       out.by_process.emplace_back(key_of(keys[i]), fresh);
+      if (values[i].carrier != 0) out.carriers.push_back(key_of(keys[i]));
     }
   }
   std::sort(out.by_process.begin(), out.by_process.end());
+  std::sort(out.carriers.begin(), out.carriers.end());
   return ok();
 }
 

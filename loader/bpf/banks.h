@@ -18,6 +18,9 @@ class Banks {
   // Descriptors of the maps `counters` and `processes`; they must outlive this.
   Banks(int counters_fd, int processes_fd);
 
+  // The same maps by other descriptors.
+  void use(int counters_fd, int processes_fd);
+
   // What the bank of `epoch` gathered since it was read last. Call when no program can write it any more: after the
   // epoch was stepped and a grace period went by.
   [[nodiscard]] Result<Bank> read(std::uint32_t epoch);

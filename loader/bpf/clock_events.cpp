@@ -138,6 +138,8 @@ Status ClockEvents::enable() {
   return ok();
 }
 
+Status ClockEvents::set_frequency(std::uint32_t /*frequency_hz*/) { return ok(); }
+
 void ClockEvents::disable() {
   for (const Fd& event : events_) ioctl(event.get(), PERF_EVENT_IOC_DISABLE, 0);
 }

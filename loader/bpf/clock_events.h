@@ -17,6 +17,8 @@ class ClockEvents {
   static Result<ClockEvents> open(std::uint32_t frequency_hz, const std::vector<int>& cpus, int program_fd);
 
   Status enable();
+  // Samples at another rate from now on.
+  Status set_frequency(std::uint32_t frequency_hz);
   void disable();
   // Ticks that all clocks have owed since they were enabled. Cheap enough for each flush (one read a CPU).
   [[nodiscard]] std::uint64_t owed() const;

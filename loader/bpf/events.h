@@ -80,6 +80,7 @@ struct Bank {
   std::uint64_t spent_ns = 0;                                    // in our programs, on all CPUs together
   std::vector<SpanContext> carried;                              // with span times: on some thread now, sorted
   std::vector<std::pair<ProcessKey, std::uint64_t>> by_process;  // shares of the background; the rest is all others'
+  std::vector<ProcessKey> carriers;                              // of by_process: those that were in a span, sorted
 };
 
 }  // namespace spanfold::bpf

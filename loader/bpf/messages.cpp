@@ -3,8 +3,6 @@
 
 #include <cstring>
 
-#include "bpf/abi.h"
-
 namespace spanfold::bpf {
 namespace {
 
@@ -27,14 +25,6 @@ bool dispatch_stack(const void* data, std::size_t bytes, Sink& sink) {
   seen.user = {frames + msg.kernel_frames, msg.head.count - msg.kernel_frames};
   sink.on_stack(seen);
   return true;
-}
-
-SpanContext context_of(const sf_span& span) {
-  SpanContext context;
-  static_assert(sizeof(span.trace_id) == sizeof(context.trace_id) && sizeof(span.span_id) == sizeof(context.span_id));
-  std::memcpy(context.trace_id.data(), span.trace_id, sizeof(span.trace_id));
-  std::memcpy(context.span_id.data(), &span.span_id, sizeof(span.span_id));
-  return context;
 }
 
 bool dispatch_fold(const void* data, std::size_t bytes, Sink& sink) {
@@ -65,6 +55,14 @@ bool dispatch_fold(const void* data, std::size_t bytes, Sink& sink) {
 }
 
 }  // namespace
+
+SpanContext context_of(const sf_span& span) {
+  SpanContext context;
+  static_assert(sizeof(span.trace_id) == sizeof(context.trace_id) && sizeof(span.span_id) == sizeof(context.span_id));
+  std::memcpy(context.trace_id.data(), span.trace_id, sizeof(span.trace_id));
+  std::memcpy(context.span_id.data(), &span.span_id, sizeof(span.span_id));
+  return context;
+}
 
 bool dispatch_message(const void* data, std::size_t bytes, Sink& sink) {
   if (bytes < sizeof(sf_msg)) return false;

@@ -11,13 +11,17 @@
 #include <cerrno>
 #include <cstdarg>
 #include <cstdio>
+#include <cstdlib>
 #include <string>
+#include <utility>
 
 #include "bpf/abi.h"
 // The skeleton needs abi.h before it.
 #include "base/file.h"
 #include "base/log.h"
+#include "bpf/features.h"
 #include "spanfold.skel.h"
+#include "spanfold_no_fetch.skel.h"
 
 namespace spanfold::bpf {
 namespace {
@@ -61,7 +65,8 @@ std::uint32_t ring_bytes_of(const Sizes& sizes) {
   return std::bit_ceil(std::max({sizes.ring_bytes, page, kLeastRingBytes}));
 }
 
-void size_maps(spanfold_bpf& skeleton, const ProgramOptions& options) {
+void size_maps(spanfold_bpf& skeleton, const ProgramOptions& options, bool fetch_atomics) {
+  constexpr std::uint32_t kMostTaken = 4096;
   const Sizes& sizes = options.sizes;
   const std::uint32_t buckets = std::bit_ceil(std::max(sizes.buckets, 1U));
   const std::uint32_t sets = std::bit_ceil(std::max(sizes.sent_sets, 1U));
@@ -72,6 +77,8 @@ void size_maps(spanfold_bpf& skeleton, const ProgramOptions& options) {
   bpf_map__set_max_entries(skeleton.maps.sent, sets);
   bpf_map__set_max_entries(skeleton.maps.processes, std::max(sizes.processes, 1U));
   bpf_map__set_max_entries(skeleton.maps.targets, options.filter ? std::max(sizes.targets, 1U) : 1U);
+  // Every table may be taken, and on each CPU a few records, some of them by hooks that were preempted.
+  if (!fetch_atomics) bpf_map__set_max_entries(skeleton.maps.locks, std::max(sizes.tables, 1U) + kMostTaken);
 }
 
 void set_knobs(sf_config& knobs, const ProgramOptions& options) {
@@ -83,6 +90,8 @@ void set_knobs(sf_config& knobs, const ProgramOptions& options) {
   knobs.filter = options.filter ? SF_FILTER_TARGETS : SF_FILTER_NONE;
   knobs.background_stacks = options.background_stacks ? 1 : 0;
   knobs.follow_forks = options.follow_forks ? 1 : 0;
+  knobs.span_times = options.span_times ? 1 : 0;
+  knobs.max_age_ns = options.max_age_ns;
 }
 
 // The outer map takes its template from the pin itself, so that a value with fields appended or another number of
@@ -103,41 +112,125 @@ Status bind_context(spanfold_bpf& skeleton, int context_fd) {
   return ok();
 }
 
-// The tick program goes onto its events one CPU at a time, and the sweep runs when the recorder reads it.
+// The tick program goes onto its events one CPU at a time, and the sweep runs when the recorder says so.
 Status attach(spanfold_bpf& skeleton) {
   skeleton.links.on_fork = bpf_program__attach(skeleton.progs.on_fork);
   if (skeleton.links.on_fork == nullptr) return host_error("attach to sched_process_fork", errno, "");
   skeleton.links.on_exit = bpf_program__attach(skeleton.progs.on_exit);
   if (skeleton.links.on_exit == nullptr) return host_error("attach to sched_process_exit", errno, "");
-  bpf_iter_link_info info{};
-  info.map.map_fd = static_cast<std::uint32_t>(bpf_map__fd(skeleton.maps.records));
-  LIBBPF_OPTS(bpf_iter_attach_opts, opts, .link_info = &info, .link_info_len = sizeof(info));
-  skeleton.links.on_sweep = bpf_program__attach_iter(skeleton.progs.on_sweep, &opts);
-  if (skeleton.links.on_sweep == nullptr) return host_error("attach the sweep over the records", errno, "");
   return ok();
+}
+
+// Both sets of programs come from the same sources, so one skeleton serves the two of them.
+static_assert(sizeof(*spanfold_bpf::bss) == sizeof(*spanfold_no_fetch_bpf::bss));
+static_assert(sizeof(*spanfold_bpf::rodata) == sizeof(*spanfold_no_fetch_bpf::rodata));
+
+Skeleton open_skeleton(bool fetch_atomics) {
+  if (fetch_atomics) return Skeleton(spanfold_bpf::open());
+  Skeleton skeleton(static_cast<spanfold_bpf*>(calloc(1, sizeof(spanfold_bpf))));
+  if (!skeleton || spanfold_bpf__create_skeleton(skeleton.get()) != 0) return nullptr;
+  skeleton->skeleton->data = const_cast<void*>(spanfold_no_fetch_bpf::elf_bytes(&skeleton->skeleton->data_sz));
+  return bpf_object__open_skeleton(skeleton->skeleton, nullptr) == 0 ? std::move(skeleton) : nullptr;
+}
+
+// The maps that hold what was gathered. The context map's template and the globals are each set's own.
+Status take_over_maps(spanfold_bpf& skeleton, const spanfold_bpf& old) {
+  for (int i = 0; i < skeleton.skeleton->map_cnt; ++i) {
+    bpf_map* map = *skeleton.skeleton->maps[i].map;
+    if (map == skeleton.maps.context || bpf_map__is_internal(map)) continue;
+    const int code = bpf_map__reuse_fd(map, bpf_map__fd(*old.skeleton->maps[i].map));
+    if (code != 0) return host_error(fmt::format("take over the map {}", bpf_map__name(map)), -code, "");
+  }
+  return ok();
+}
+
+Result<Skeleton> load_once(const ProgramOptions& options, bool fetch_atomics, bool hooked) {
+  Skeleton skeleton = open_skeleton(fetch_atomics);
+  if (!skeleton) return host_error("open the BPF programs", errno, "");
+  size_maps(*skeleton, options, fetch_atomics);
+  set_knobs(skeleton->rodata->knobs, options);
+  for (bpf_program* hook : {skeleton->progs.on_set, skeleton->progs.on_delete, skeleton->progs.on_evict}) {
+    bpf_program__set_autoload(hook, hooked);
+  }
+  if (Status taken = use_context(*skeleton, options.context_fd); !taken) return taken.error();
+  if (options.successor_of != nullptr) {
+    if (Status taken = take_over_maps(*skeleton, *options.successor_of); !taken) return taken.error();
+    *skeleton->bss = *options.successor_of->bss;
+  }
+  skeleton->bss->context_id = options.context_id;
+  if (const int code = spanfold_bpf::load(skeleton.get()); code != 0) {
+    return host_error("load the BPF programs", -code, load_hint(-code));
+  }
+  return skeleton;
+}
+
+// An eviction that is not seen as it happens is seen by the sweep: old kernels may lack that one place to hook.
+Status attach_hooks(spanfold_bpf& skeleton) {
+  skeleton.links.on_set = bpf_program__attach(skeleton.progs.on_set);
+  if (skeleton.links.on_set == nullptr) return host_error("hook htab_lru_map_update_elem", errno, "");
+  skeleton.links.on_delete = bpf_program__attach(skeleton.progs.on_delete);
+  if (skeleton.links.on_delete == nullptr) return host_error("hook htab_lru_map_delete_elem", errno, "");
+  skeleton.links.on_evict = bpf_program__attach(skeleton.progs.on_evict);
+  if (skeleton.links.on_evict == nullptr) log::debug("no hook on htab_lru_map_delete_node: errno {}", errno);
+  return ok();
+}
+
+// Without hooks from here on: an error where they must be, else a word on it.
+Status do_without(const ProgramOptions& options, const Error& why) {
+  if (options.hooks == Hooks::kMust) {
+    Error error = why;
+    error.hint = "choose --lifecycle sweep or auto";
+    return error;
+  }
+  log::info("ends of spans are seen by samples and a sweep, not by hooks: {}", why.message());
+  return ok();
+}
+
+// Loads with hooks where they are wanted and the kernel takes them, or else without.
+Result<Programs> load_hooked_or_not(const ProgramOptions& options) {
+  const bool fetch_atomics = has_fetch_atomics();
+  if (options.hooks != Hooks::kNone) {
+    Error why = host_error("load fentry programs", fentry_refusal(), "");
+    if (why.code == 0) {
+      Result<Skeleton> skeleton = load_once(options, fetch_atomics, true);
+      if (skeleton) return Programs{.skeleton = std::move(*skeleton), .hooked = true};
+      why = skeleton.error();
+    }
+    if (Status going_on = do_without(options, why); !going_on) return going_on.error();
+  }
+  Result<Skeleton> skeleton = load_once(options, fetch_atomics, false);
+  if (!skeleton) return skeleton.error();
+  return Programs{.skeleton = std::move(*skeleton)};
 }
 
 }  // namespace
 
 void SkeletonDeleter::operator()(spanfold_bpf* skeleton) const { spanfold_bpf::destroy(skeleton); }
 
-Result<Skeleton> load_programs(const ProgramOptions& options) {
+void unhook(spanfold_bpf& skeleton) {
+  for (bpf_link** link : {&skeleton.links.on_set, &skeleton.links.on_delete, &skeleton.links.on_evict}) {
+    bpf_link__destroy(std::exchange(*link, nullptr));
+  }
+}
+
+Result<Programs> load_programs(const ProgramOptions& options) {
   libbpf_set_print(log_libbpf);
   if (access("/sys/kernel/btf/vmlinux", R_OK) != 0) {
     return host_error("read the kernel's types in /sys/kernel/btf/vmlinux", errno,
                       "the kernel needs CONFIG_DEBUG_INFO_BTF");
   }
-  Skeleton skeleton(spanfold_bpf::open());
-  if (!skeleton) return host_error("open the BPF programs", errno, "");
-  size_maps(*skeleton, options);
-  set_knobs(skeleton->rodata->knobs, options);
-  if (Status taken = use_context(*skeleton, options.context_fd); !taken) return taken.error();
-  if (const int code = spanfold_bpf::load(skeleton.get()); code != 0) {
-    return host_error("load the BPF programs", -code, load_hint(-code));
+  Result<Programs> programs = load_hooked_or_not(options);
+  if (!programs) return programs;
+  spanfold_bpf& skeleton = *programs->skeleton;
+  if (Status bound = bind_context(skeleton, options.context_fd); !bound) return bound.error();
+  if (Status attached = attach(skeleton); !attached) return attached.error();
+  if (!programs->hooked) return programs;
+  if (Status hooked = attach_hooks(skeleton); !hooked) {
+    unhook(skeleton);
+    programs->hooked = false;
+    if (Status going_on = do_without(options, hooked.error()); !going_on) return going_on.error();
   }
-  if (Status bound = bind_context(*skeleton, options.context_fd); !bound) return bound.error();
-  if (Status attached = attach(*skeleton); !attached) return attached.error();
-  return skeleton;
+  return programs;
 }
 
 }  // namespace spanfold::bpf

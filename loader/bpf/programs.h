@@ -21,13 +21,26 @@ struct Sizes {
   std::uint32_t targets = 16384;        // processes and threads that a filter names
 };
 
+// Hooks on the context map's changes.
+enum class Hooks : std::uint8_t {
+  kNone,
+  kTry,   // go on without them where the kernel refuses, and say so
+  kMust,  // an error where the kernel refuses
+};
+
 struct ProgramOptions {
   Sizes sizes;
   std::uint64_t seed = 0;  // random
   bool filter = false;
   bool follow_forks = false;
   bool background_stacks = false;
-  int context_fd = -1;  // the adopted context map; -1: none
+  bool span_times = false;
+  std::uint64_t max_age_ns = 0;  // 0: no limit
+  Hooks hooks = Hooks::kNone;
+  int context_fd = -1;           // the adopted context map; -1: none
+  std::uint32_t context_id = 0;  // of the map behind it
+  // Programs that run now: the new ones take over their maps, epoch and all that was gathered.
+  const spanfold_bpf* successor_of = nullptr;
 };
 
 struct SkeletonDeleter {
@@ -35,8 +48,16 @@ struct SkeletonDeleter {
 };
 using Skeleton = std::unique_ptr<spanfold_bpf, SkeletonDeleter>;
 
+struct Programs {
+  Skeleton skeleton;
+  bool hooked = false;
+};
+
 // Loads and attaches everything but the clock events. Errors that say "this host cannot" end with exit code 3; the
 // verifier's last lines are in the log at debug level.
-[[nodiscard]] Result<Skeleton> load_programs(const ProgramOptions& options);
+[[nodiscard]] Result<Programs> load_programs(const ProgramOptions& options);
+
+// Has the context map's changes go unseen from here on.
+void unhook(spanfold_bpf& skeleton);
 
 }  // namespace spanfold::bpf

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Hooks on what changes the context map: a set, a delete, an eviction. They run for every map of that type on the host,
+ * so the first thing they do is to compare ids. They come just before the change takes effect, in the thread that makes
+ * it, and may be missed (bpf/README.md, "What the hook cannot see").
+ */
+#include "stay.bpf.h"
+#include "task.bpf.h"
+
+/* A change to the entry of a thread, by whom it concerns. */
+static __always_inline void tell(struct event *event, enum entry entry, __u64 pid_tgid, const struct sf_span *span)
+{
+	__u32 number = entry;
+	struct sf_scratch *work = bpf_map_lookup_elem(&scratch, &number);
+	void *map = context_map();
+	struct sf_sample *sample;
+
+	if (!work || !map)
+		return;
+	sample = &work->sample;
+	sample->pid_tgid = pid_tgid;
+	sample->now_ns = bpf_ktime_get_boot_ns();
+	sample->span = *span;
+	sample->source = SF_SOURCE_MAP;
+	sample->teller = SF_TELLER_HOOK;
+	if (!read_map(map, pid_tgid, &sample->old))
+		__builtin_memset(&sample->old, 0, sizeof(sample->old));
+	process_of(current_task(), &sample->process);
+	sample->switches = switches_of(current_task());
+	settle(entry, event->epoch);
+}
+
+/* A change to another thread's entry: its records are not ours to open, so a note is left. */
+static __always_inline void leave_note(__u64 pid_tgid, const struct sf_span *span, bool evicted)
+{
+	struct sf_note note = { .ns = bpf_ktime_get_boot_ns(), .span = *span, .evicted = evicted };
+
+	bpf_map_update_elem(&notes, &pid_tgid, &note, BPF_ANY);
+}
+
+/* `span`: what the entry of `pid_tgid` is to hold; zeros: nothing. */
+static __always_inline void on_change(struct event *event, enum entry entry, __u64 pid_tgid, const struct sf_span *span)
+{
+	__u64 begin_ns = begin_watch(event, SF_COUNT_HOOKED);
+
+	count(event, SF_COUNT_HOOKED);
+	if (!knobs.filter || is_target(pid_tgid)) {
+		if (pid_tgid == bpf_get_current_pid_tgid())
+			tell(event, entry, pid_tgid, span);
+		else
+			leave_note(pid_tgid, span, false);
+	}
+	end_watch(event, begin_ns);
+}
+
+SEC("fentry/htab_lru_map_update_elem")
+int BPF_PROG(on_set, struct bpf_map *map, const void *key, const void *value)
+{
+	struct sf_span span = {};
+	struct event event;
+	__u64 pid_tgid = 0;
+
+	if (!open_event(&event, epoch))
+		return 0;
+	if (map->id != context_id) {
+		count(&event, SF_COUNT_FOREIGN);
+		return 0;
+	}
+	if (bpf_probe_read_kernel(&pid_tgid, sizeof(pid_tgid), key) ||
+	    bpf_probe_read_kernel(&span, sizeof(span), value))
+		return 0;
+	on_change(&event, ENTRY_SET, pid_tgid, &span);
+	return 0;
+}
+
+SEC("fentry/htab_lru_map_delete_elem")
+int BPF_PROG(on_delete, struct bpf_map *map, const void *key)
+{
+	struct sf_span none = {};
+	struct event event;
+	__u64 pid_tgid = 0;
+
+	if (!open_event(&event, epoch))
+		return 0;
+	if (map->id != context_id) {
+		count(&event, SF_COUNT_FOREIGN);
+		return 0;
+	}
+	if (bpf_probe_read_kernel(&pid_tgid, sizeof(pid_tgid), key))
+		return 0;
+	on_change(&event, ENTRY_DELETE, pid_tgid, &none);
+	return 0;
+}
+
+/* Under the lock of that map's LRU list, so the map itself must not be touched here. */
+SEC("fentry/htab_lru_map_delete_node")
+int BPF_PROG(on_evict, struct bpf_map *map, const void *node)
+{
+	struct sf_span none = {};
+	struct event event;
+	__u64 pid_tgid = 0;
+
+	if (!open_event(&event, epoch))
+		return 0;
+	if (BPF_CORE_READ(map, id) != context_id) {
+		count(&event, SF_COUNT_FOREIGN);
+		return 0;
+	}
+	if (bpf_probe_read_kernel(&pid_tgid, sizeof(pid_tgid), key_of_node(node)))
+		return 0;
+	count(&event, SF_COUNT_EVICTED);
+	leave_note(pid_tgid, &none, true);
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

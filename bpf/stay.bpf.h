@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Stays of threads in spans: a thread's records are brought to what somebody tells of the thread. The span that the
+ * context map shows is current; one of the same trace that it covers is suspended, and comes back; all others are gone.
+ * A hook tells of the change as it happens, a sample some time later; what only samples and the sweep tell of is not
+ * called exact.
+ */
+#ifndef SPANFOLD_STAY_BPF_H
+#define SPANFOLD_STAY_BPF_H
+
+#include "context.bpf.h"
+#include "record.bpf.h"
+
+/* How a span leaves a thread: bits. */
+enum leave {
+	LEAVE_SEEN = 1, /* at this instant */
+	LEAVE_GONE = 2, /* for good, and not only under a nested span */
+	LEAVE_CLOSE = 4, /* its record is emitted and given up */
+	LEAVE_SWITCHED = 8, /* the thread left its CPU since the stay began */
+};
+
+/* A sample does not correct what a hook did within this time: the hook comes just before the map shows the change. */
+#define HOLD_NS 50000
+
+/*
+ * When the stay ended that nobody in this thread saw ending: another thread may have left a note, since it changed this
+ * one's entry. Otherwise it is only known until when it went on.
+ */
+static __always_inline void end_unseen(struct event *event, struct sf_record *record, __u64 owner, __u64 now_ns)
+{
+	const struct sf_note *note = bpf_map_lookup_elem(&notes, &owner);
+
+	if (note && note->ns >= record->since_ns && note->ns <= now_ns) {
+		sf_stay_end(record, note->ns, !note->evicted);
+		return;
+	}
+	sf_stay_end(record, record->seen_ns, 0);
+	count(event, SF_COUNT_UNSEEN_ENDS);
+}
+
+/* The span of the record at `place` leaves the thread `owner`, as `how` says. 0: not done, or something is left. */
+VERIFIED_ONCE leave_record(__u32 place, __u64 owner, __u64 now_ns, __u32 now_epoch, __u32 how)
+{
+	struct sf_record *record;
+	struct event event;
+	int done = 1;
+
+	if (!open_event(&event, now_epoch))
+		return 0;
+	record = take_record(place, owner);
+	if (!record)
+		return 0;
+	if (record->since_ns) {
+		if (how & LEAVE_SWITCHED)
+			record->fold.stay |= SF_STAY_SWITCHED;
+		if (how & LEAVE_SEEN)
+			sf_stay_end(record, now_ns, 1);
+		else
+			end_unseen(&event, record, owner, now_ns);
+	}
+	if (how & LEAVE_GONE)
+		record->fold.stay |= SF_STAY_GONE;
+	if (how & LEAVE_CLOSE)
+		done = close_taken(&event, record, place);
+	give_back(&record->busy, place);
+	return done;
+}
+
+/* Emits the record at `place` into its flush and takes it into the one of `now_epoch`. 0: something is left. */
+VERIFIED_ONCE renew_record(__u32 place, __u64 owner, __u64 now_ns, __u32 now_epoch)
+{
+	struct sf_record *record = take_record(place, owner);
+	int done;
+
+	if (!record)
+		return 0;
+	sf_stay_cut(record, now_ns);
+	done = emit_record(place, now_epoch);
+	if (done)
+		record->fold.head.epoch = now_epoch;
+	give_back(&record->busy, place);
+	return done;
+}
+
+/* The span, and the program that ran in it: exec keeps the thread's id. */
+static __always_inline bool is_record_of(const struct sf_record *record, const struct sf_sample *sample)
+{
+	return sf_same_span(&record->fold.span, &sample->span) && record->fold.exec_id == sample->process.exec_id &&
+	       record->fold.process_start_ns == sample->process.start_ns;
+}
+
+/* Has a hook changed this record's state so lately that the map may still show what was before? */
+static __always_inline bool is_held(const struct sf_record *record, const struct sf_sample *sample)
+{
+	if (sample->teller != SF_TELLER_SAMPLE)
+		return false;
+	if (record->since_ns)
+		return (record->fold.stay & SF_STAY_BEGIN_SEEN) && sample->now_ns - record->since_ns < HOLD_NS;
+	return (record->fold.stay & SF_STAY_END_SEEN) && sample->now_ns - record->fold.last_ns < HOLD_NS;
+}
+
+/* How the thread's current span X leaves it, now that another one, or none, is told of. */
+static __always_inline __u32 manner(const struct sf_record *record, const struct sf_sample *sample)
+{
+	__u32 how = 0;
+
+	/* A hook that finds another span in the map than the one that we know of has missed the change to it. */
+	if (sample->teller == SF_TELLER_EXIT ||
+	    (sample->teller == SF_TELLER_HOOK && sf_same_span(&sample->old, &record->fold.span)))
+		how |= LEAVE_SEEN;
+	if (record->switches != sample->switches)
+		how |= LEAVE_SWITCHED;
+	if (!sf_same_trace(&record->fold.span, &sample->span))
+		how |= LEAVE_GONE | (sample->span.span_id || sample->teller == SF_TELLER_EXIT ? LEAVE_CLOSE : 0);
+	return how;
+}
+
+/* A record of the thread for another span than the one that is told of. */
+static __always_inline void settle_other(__u32 place, __u32 way, const struct sf_record *record, __u32 now_epoch,
+					 struct sf_scratch *work)
+{
+	const struct sf_sample *sample = &work->sample;
+	struct sf_found *found = &work->found;
+	__u32 how;
+
+	if (is_held(record, sample)) {
+		found->hold = 1;
+		return;
+	}
+	how = manner(record, sample);
+	if (record->since_ns || (how & LEAVE_GONE))
+		if (leave_record(place, sample->pid_tgid, sample->now_ns, now_epoch, how) && (how & LEAVE_CLOSE)) {
+			found->spare = way + 1;
+			return;
+		}
+	found->others++;
+	if (record->seen_ns < found->oldest_ns) {
+		found->oldest_ns = record->seen_ns;
+		found->oldest = way + 1;
+	}
+}
+
+/* One way of the bucket, as the thread at hand sees it. */
+static __always_inline void settle_way(__u32 place, __u32 way, __u64 owner, __u32 now_epoch, struct sf_scratch *work)
+{
+	const struct sf_sample *sample = &work->sample;
+	struct sf_found *found = &work->found;
+	const struct sf_record *record;
+
+	if (!owner)
+		found->spare = way + 1;
+	record = record_at(place);
+	if (!owner || !record)
+		return;
+	if (owner != sample->pid_tgid) {
+		if (!record->since_ns && (record->fold.stay & SF_STAY_GONE))
+			found->idle = way + 1;
+		return;
+	}
+	/*
+	 * A record never spans two flushes, so that each flush holds exactly the samples that its counters count. Where
+	 * the ring refuses one of an earlier flush, it waits for the sweep and we open another.
+	 */
+	if (record->fold.head.epoch != now_epoch &&
+	    !renew_record(place, owner, sample->now_ns, now_epoch)) {
+		leave_record(place, owner, sample->now_ns, now_epoch, 0);
+		return;
+	}
+	if (is_record_of(record, sample))
+		found->own = way + 1;
+	else
+		settle_other(place, way, record, now_epoch, work);
+}
+
+/* The thread came back to its record `own` from under nested spans: those ended. */
+static __always_inline void end_nested(const struct sf_owners *bucket_owners, __u32 bucket, __u64 left_ns,
+				       __u32 now_epoch, const struct sf_scratch *work)
+{
+	const struct sf_sample *sample = &work->sample;
+	__u32 way;
+
+	for (way = 0; way < SF_BUCKET_WAYS; way++) {
+		__u32 place = bucket * SF_BUCKET_WAYS + way;
+		const struct sf_record *record;
+
+		if (way + 1 == work->found.own || *(const volatile __u64 *)&bucket_owners->owner[way] != sample->pid_tgid)
+			continue;
+		record = record_at(place);
+		if (record && !record->since_ns && record->seen_ns >= left_ns)
+			leave_record(place, sample->pid_tgid, sample->now_ns, now_epoch, LEAVE_GONE);
+	}
+}
+
+/* A stay begins in the record at hand. A sample may come after the begin, which another thread's note then tells. */
+static __always_inline void begin_stay(struct sf_record *record, const struct sf_sample *sample)
+{
+	const struct sf_note *note;
+
+	if (sample->teller == SF_TELLER_SAMPLE) {
+		note = bpf_map_lookup_elem(&notes, &sample->pid_tgid);
+		if (note && note->ns >= record->seen_ns && note->ns < sample->now_ns &&
+		    sf_same_span(&note->span, &sample->span)) {
+			sf_stay_begin(record, note->ns, sample->switches, 1);
+			return;
+		}
+	}
+	sf_stay_begin(record, sample->now_ns, sample->switches, sample->teller == SF_TELLER_HOOK);
+}
+
+/* The thread's own record becomes current, if it is not. 0: somebody is at it. */
+VERIFIED_ONCE resume_record(__u32 place, __u32 entry, __u32 now_epoch)
+{
+	struct sf_scratch *work = bpf_map_lookup_elem(&scratch, &entry);
+	const struct sf_sample *sample;
+	struct sf_record *record;
+	struct event event;
+
+	if (!work || !open_event(&event, now_epoch))
+		return 0;
+	sample = &work->sample;
+	record = take_record(place, sample->pid_tgid);
+	if (!record) {
+		count(&event, SF_COUNT_BUSY);
+		return 0;
+	}
+	/* The map held another span until now: the change to it, and back, has been missed. */
+	if (record->since_ns && sample->teller == SF_TELLER_HOOK && !sf_same_span(&sample->old, &sample->span))
+		end_unseen(&event, record, sample->pid_tgid, sample->now_ns);
+	if (!record->since_ns && !is_held(record, sample)) {
+		/* Stays are listed one by one, unless they are close; where the ring refuses, these two become one. */
+		if (knobs.span_times && sf_has_stay(record) && sample->now_ns - record->fold.last_ns > SF_LINGER_NS)
+			emit_record(place, now_epoch);
+		begin_stay(record, sample);
+	}
+	give_back(&record->busy, place);
+	return 1;
+}
+
+/* Gives up the record at `place` if its span has left its thread for good. 1: done. */
+VERIFIED_ONCE close_idle(__u32 place, __u32 now_epoch)
+{
+	volatile __u64 *owned = owner_at(place);
+	struct sf_record *record;
+	struct event event;
+	int done = 0;
+
+	if (!owned || !open_event(&event, now_epoch))
+		return 0;
+	record = take_record(place, *owned);
+	if (!record)
+		return 0;
+	if (*owned && !record->since_ns && (record->fold.stay & SF_STAY_GONE))
+		done = close_taken(&event, record, place);
+	give_back(&record->busy, place);
+	return done;
+}
+
+/* Where the thread's new record goes: a free place, else that of its oldest or of anybody's idle one. 0: nowhere. */
+static __always_inline __u32 make_room(struct sf_found *found, __u32 bucket, const struct sf_sample *sample,
+				       __u32 now_epoch)
+{
+	__u32 first = bucket * SF_BUCKET_WAYS, way;
+
+	if (found->others >= SF_THREAD_RECORDS) {
+		way = (found->oldest - 1) & (SF_BUCKET_WAYS - 1);
+		if (leave_record(first + way, sample->pid_tgid, sample->now_ns, now_epoch, LEAVE_CLOSE))
+			found->spare = way + 1;
+	}
+	if (!found->spare && found->idle) {
+		way = (found->idle - 1) & (SF_BUCKET_WAYS - 1);
+		if (close_idle(first + way, now_epoch))
+			found->spare = way + 1;
+	}
+	return found->spare;
+}
+
+/* Opens a record for the span at hand in the free place that was found. 1: done, and the thread owns it. */
+VERIFIED_ONCE open_record(__u32 place, __u32 entry, __u32 now_epoch)
+{
+	struct sf_scratch *work = bpf_map_lookup_elem(&scratch, &entry);
+	struct sf_record *record = record_at(place);
+	volatile __u64 *owned = owner_at(place);
+	int opened = 0;
+
+	if (!work || !record || !owned || !try_take(&record->busy, place))
+		return 0;
+	if (!*owned) {
+		open_fold(&record->fold, &work->sample, now_epoch);
+		record->table = 0;
+		record->sampled = 0;
+		record->seen_ns = 0;
+		record->born_ns = work->sample.now_ns;
+		begin_stay(record, &work->sample);
+		*owned = work->sample.pid_tgid;
+		opened = 1;
+	}
+	give_back(&record->busy, place);
+	return opened;
+}
+
+/* The span at hand becomes the thread's current one. */
+static __always_inline void make_current(struct sf_scratch *work, const struct sf_owners *bucket_owners, __u32 bucket,
+					 __u32 entry, __u32 now_epoch)
+{
+	const struct sf_sample *sample = &work->sample;
+	struct sf_found *found = &work->found;
+	__u32 first = bucket * SF_BUCKET_WAYS, way = (found->own - 1) & (SF_BUCKET_WAYS - 1);
+	const struct sf_record *record = record_at(first + way);
+
+	if (found->own && record) {
+		__u32 covered = !record->since_ns && !(record->fold.stay & SF_STAY_GONE) && !is_held(record, sample);
+		__u64 left_ns = record->seen_ns;
+
+		if (!record->since_ns || sample->teller == SF_TELLER_HOOK)
+			resume_record(first + way, entry, now_epoch);
+		if (covered)
+			end_nested(bucket_owners, bucket, left_ns, now_epoch, work);
+	} else if (!found->hold && make_room(found, bucket, sample, now_epoch)) {
+		way = (found->spare - 1) & (SF_BUCKET_WAYS - 1);
+		if (open_record(first + way, entry, now_epoch))
+			found->own = way + 1;
+	}
+}
+
+/* Is there a record to be opened for what the teller tells of? */
+static __always_inline bool wants_record(const struct sf_sample *sample)
+{
+	return sample->span.span_id || (knobs.background_stacks && sample->teller == SF_TELLER_SAMPLE);
+}
+
+/*
+ * Brings the records of the thread in the scratch of `entry` to what is told there. Afterwards work->found.own is the
+ * record of its span; 0: it has none, or there was no room for one.
+ */
+VERIFIED_ONCE settle(__u32 entry, __u32 now_epoch)
+{
+	struct sf_scratch *work = bpf_map_lookup_elem(&scratch, &entry);
+	struct sf_owners *bucket_owners;
+	struct event event;
+	__u32 bucket, way;
+
+	if (!work || !open_event(&event, now_epoch))
+		return 0;
+	__builtin_memset(&work->found, 0, sizeof(work->found));
+	work->found.oldest_ns = ~0ULL;
+	bucket = bucket_of(work->sample.pid_tgid);
+	bucket_owners = bpf_map_lookup_elem(&owners, &bucket);
+	if (!bucket_owners)
+		return 0;
+	for (way = 0; way < SF_BUCKET_WAYS; way++) {
+		__u64 owner = *(const volatile __u64 *)&bucket_owners->owner[way];
+
+		settle_way(bucket * SF_BUCKET_WAYS + way, way, owner, now_epoch, work);
+	}
+	if (!wants_record(&work->sample))
+		return 0;
+	make_current(work, bucket_owners, bucket, entry, now_epoch);
+	if (!work->found.own && !work->found.hold)
+		count(&event, SF_COUNT_STAY_CROWD);
+	return 0;
+}
+
+/* How long the thread has been carrying the span, as far as its record knows. */
+static __always_inline __u64 age_of(__u64 pid_tgid, const struct sf_span *span, __u64 now_ns)
+{
+	__u32 way, bucket = bucket_of(pid_tgid);
+	const struct sf_owners *bucket_owners = bpf_map_lookup_elem(&owners, &bucket);
+
+	if (!bucket_owners)
+		return 0;
+	for (way = 0; way < SF_BUCKET_WAYS; way++) {
+		const struct sf_record *record = record_at(bucket * SF_BUCKET_WAYS + way);
+
+		if (record && bucket_owners->owner[way] == pid_tgid && sf_same_span(&record->fold.span, span))
+			return now_ns - record->born_ns;
+	}
+	return 0;
+}
+
+/* What the sweep does with a record that it holds, now that the map shows `span` for its thread. 0: something is left. */
+static __always_inline int sweep_taken(struct event *event, struct sf_record *record, __u32 place, __u64 owner,
+				       const struct sf_span *span)
+{
+	__u64 now_ns = bpf_ktime_get_boot_ns();
+	bool old = record->fold.head.epoch != event->epoch;
+	struct sf_sample sample = { .now_ns = now_ns };
+
+	if (is_held(record, &sample) && !old)
+		return 1;
+	if (record->since_ns && !sf_same_span(&record->fold.span, span) && !is_held(record, &sample)) {
+		end_unseen(event, record, owner, now_ns);
+		record->fold.stay |= SF_STAY_GONE;
+		return close_taken(event, record, place);
+	}
+	if (record->since_ns || (!(record->fold.stay & SF_STAY_GONE) && sf_same_trace(&record->fold.span, span))) {
+		if (record->since_ns)
+			record->seen_ns = now_ns;
+		if (!old)
+			return 1;
+		sf_stay_cut(record, now_ns);
+		if (!emit_record(place, event->epoch))
+			return 0;
+		record->fold.head.epoch = event->epoch;
+		return 1;
+	}
+	if (!old && now_ns - record->fold.last_ns < SF_LINGER_NS)
+		return 1;
+	record->fold.stay |= SF_STAY_GONE;
+	return close_taken(event, record, place);
+}
+
+/* Looks again whether the span of the record at `place` is on its thread; emits it if it is of an earlier flush. */
+VERIFIED_ONCE sweep_record(__u32 place, __u32 now_epoch)
+{
+	volatile __u64 *owned = owner_at(place);
+	struct sf_record *record;
+	struct sf_span span = {};
+	struct event event;
+	__u64 owner;
+	int done;
+
+	if (!owned || !open_event(&event, now_epoch))
+		return 1;
+	owner = *owned;
+	if (!owner)
+		return 1;
+	record = take_record(place, owner);
+	if (!record)
+		return *owned == owner ? 0 : 1;
+	if (!read_context(owner, &span))
+		__builtin_memset(&span, 0, sizeof(span));
+	done = sweep_taken(&event, record, place, owner, &span);
+	give_back(&record->busy, place);
+	return done;
+}
+
+#endif
