@@ -22,7 +22,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "bpf/banks.h"
-#include "bpf/carried.h"
+#include "bpf/record_view.h"
 #include "bpf/clock_events.h"
 #include "bpf/context_map.h"
 #include "bpf/hook_watch.h"
@@ -77,6 +77,7 @@ class Recorder::Impl {
   void look_at_pin();
   Status adopt(ContextMap map);
   Status wait_for_programs();
+  Status sweep_from(std::size_t bucket);
   Status sweep_once();
   Status sweep_all(Sink& sink);
   std::uint64_t take_missed(std::uint64_t owed, std::uint64_t ticks);
@@ -93,7 +94,7 @@ class Recorder::Impl {
   std::unique_ptr<ring_buffer, RingDeleter> ring_;
   std::unique_ptr<ClockEvents> clocks_;
   std::unique_ptr<Banks> banks_;
-  Carried carried_;
+  RecordView view_;
   HookWatch hook_watch_;
   std::int64_t clock_shift_ns_ = 0;
   std::uint64_t owed_before_ = 0;  // by clocks of programs that were replaced
@@ -125,7 +126,7 @@ Status Recorder::Impl::open_maps() {
   const auto& maps = skeleton_->maps;
   if (!banks_) banks_ = std::make_unique<Banks>(bpf_map__fd(maps.counters), bpf_map__fd(maps.processes));
   banks_->use(bpf_map__fd(maps.counters), bpf_map__fd(maps.processes));
-  return carried_.open(bpf_map__fd(maps.owners), bpf_map__fd(maps.records), bpf_map__max_entries(maps.owners));
+  return view_.open(bpf_map__fd(maps.owners), bpf_map__fd(maps.records), bpf_map__max_entries(maps.owners));
 }
 
 Status Recorder::Impl::open_clocks() {
@@ -178,7 +179,7 @@ Status Recorder::Impl::load() {
 void Recorder::Impl::measure_clock_shift() {
   constexpr std::int64_t kNoiseNs = 10'000'000;
   const std::uint64_t before_ns = boot_clock_ns();
-  if (!sweep_once()) return;
+  if (!sweep_from(0)) return;
   const std::uint64_t swept_ns = std::atomic_ref<__u64>(skeleton_->bss->sweep_ns).load();
   const std::int64_t shift_ns = static_cast<std::int64_t>(swept_ns - (before_ns + boot_clock_ns()) / 2);
   if (shift_ns < -kNoiseNs || shift_ns > kNoiseNs) clock_shift_ns_ = shift_ns;
@@ -246,13 +247,19 @@ Status Recorder::Impl::wait_for_programs() {
   return errno_error("wait for a grace period");
 }
 
+Status Recorder::Impl::sweep_from(std::size_t bucket) {
+  std::uint64_t args[] = {bucket};
+  LIBBPF_OPTS(bpf_test_run_opts, opts, .ctx_in = args, .ctx_size_in = sizeof(args));
+  const int code = bpf_prog_test_run_opts(bpf_program__fd(skeleton_->progs.on_sweep), &opts);
+  if (code != 0) return Error{.what = "sweep", .code = -code};
+  return ok();
+}
+
+// Only where there is something: most of the time few threads are in spans.
 Status Recorder::Impl::sweep_once() {
-  const std::uint32_t buckets = bpf_map__max_entries(skeleton_->maps.owners);
-  for (std::uint32_t first = 0; first < buckets; first += SF_SWEEP_BUCKETS) {
-    std::uint64_t args[] = {first};
-    LIBBPF_OPTS(bpf_test_run_opts, opts, .ctx_in = args, .ctx_size_in = sizeof(args));
-    const int code = bpf_prog_test_run_opts(bpf_program__fd(skeleton_->progs.on_sweep), &opts);
-    if (code != 0) return Error{.what = "sweep", .code = -code};
+  for (std::size_t first = 0; first < view_.buckets(); first += SF_SWEEP_BUCKETS) {
+    if (!view_.any(first, SF_SWEEP_BUCKETS)) continue;
+    if (Status swept = sweep_from(first); !swept) return swept;
   }
   return ok();
 }
@@ -332,7 +339,7 @@ Result<Bank> Recorder::Impl::flush(Sink& sink, bool forget) {
   if (!bank) return bank;
   bank->missed = take_missed(owed, bank->ticks);
   if (hooked_) bank->recursion_misses = hook_watch_.take_recursion_misses(*skeleton_);
-  if (options_.span_times) bank->carried = carried_.spans();
+  if (options_.span_times) bank->carried = view_.carried();
   return bank;
 }
 

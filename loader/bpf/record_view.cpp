@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bpf/carried.h"
+#include "bpf/record_view.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -29,16 +29,16 @@ Result<const void*> map_array(int fd, std::size_t count) {
 
 }  // namespace
 
-Carried::~Carried() { close(); }
+RecordView::~RecordView() { close(); }
 
-void Carried::close() {
+void RecordView::close() {
   if (owners_ != nullptr) munmap(const_cast<void*>(owners_), bytes_of<sf_owners>(buckets_));
   if (records_ != nullptr) munmap(const_cast<void*>(records_), bytes_of<sf_record>(buckets_ * SF_BUCKET_WAYS));
   owners_ = nullptr;
   records_ = nullptr;
 }
 
-Status Carried::open(int owners_fd, int records_fd, std::size_t buckets) {
+Status RecordView::open(int owners_fd, int records_fd, std::size_t buckets) {
   close();
   buckets_ = buckets;
   auto owners = map_array<sf_owners>(owners_fd, buckets);
@@ -50,7 +50,16 @@ Status Carried::open(int owners_fd, int records_fd, std::size_t buckets) {
   return ok();
 }
 
-std::vector<SpanContext> Carried::spans() const {
+bool RecordView::any(std::size_t first, std::size_t count) const {
+  const std::span owners(static_cast<const sf_owners*>(owners_), buckets_);
+  std::uint64_t seen = 0;
+  for (const sf_owners& bucket : owners.subspan(first, std::min(count, buckets_ - first))) {
+    for (const __u64 owner : bucket.owner) seen |= owner;
+  }
+  return seen != 0;
+}
+
+std::vector<SpanContext> RecordView::carried() const {
   const std::span owners(static_cast<const sf_owners*>(owners_), buckets_);
   const std::span records(static_cast<const sf_record*>(records_), buckets_ * SF_BUCKET_WAYS);
   std::vector<SpanContext> spans;
