@@ -11,8 +11,8 @@
 #include "abi.h"
 
 /*
- * SPANFOLD_NO_FETCH: the second set of programs, for kernels without BPF atomics that return a value (before 5.12; arm64
- * before 5.18). A branch on a knob would not do: such an atomic fails to load in dead code, too.
+ * SPANFOLD_NO_FETCH: the second set of programs, for kernels without BPF atomics that return a value (before 5.12;
+ * arm64 before 5.18). A branch on a knob would not do: such an atomic fails to load in dead code, too.
  */
 #ifdef SPANFOLD_NO_FETCH
 

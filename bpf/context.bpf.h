@@ -29,8 +29,8 @@ static __always_inline void *context_map(void)
 }
 
 /*
- * An entry of the very span that a dead thread with the same ids left behind: a crashed writer did not take it away, and
- * no live one has set it since.
+ * An entry of the very span that a dead thread with the same ids left behind: a crashed writer did not take it away,
+ * and no live one has set it since.
  */
 static __always_inline bool is_left_behind(__u64 pid_tgid, const struct sf_span *span)
 {

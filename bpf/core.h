@@ -147,7 +147,8 @@ SF_INLINE enum sf_folded sf_fold_table(struct sf_table *table, __u64 stack_id, _
 
 	for (i = 0; i < SF_TABLE_PROBES; i++) {
 		__u32 at = (__u32)(stack_id + i) & (SF_TABLE_INDEX - 1);
-		/* 64 bits wide, so that the subtraction below folds into an offset: older verifiers lose the bound else. */
+		/* 64 bits wide, so that the subtraction below folds into an offset: older verifiers lose the bound
+		 * else. */
 		__u64 number = table->index[at];
 		struct sf_slot *slot;
 

@@ -51,7 +51,8 @@ VERIFIED_ONCE fold_into(__u32 place, __u32 entry, __u32 now_epoch)
 	return sf_fold_inline(&record->fold, record->slots, work->msg.stack_id, work->sample.kind) == SF_FOLDED;
 }
 
-/* Folds into the record at `place`, if it still is the thread's for this span and flush: that is looked at under `busy`. */
+/* Folds into the record at `place`, if it still is the thread's for this span and flush: that is looked at under
+ * `busy`. */
 static __always_inline int fold_at(struct event *event, __u32 place, __u32 entry, struct sf_scratch *work)
 {
 	struct sf_record *record = take_record(place, work->sample.pid_tgid);
@@ -68,8 +69,8 @@ static __always_inline int fold_at(struct event *event, __u32 place, __u32 entry
 }
 
 /*
- * Folds the sample in the scratch of `entry`, after bringing the thread's records to what it tells. 1: it is in a record
- * or on its way; 0: it is lost, the reason is counted.
+ * Folds the sample in the scratch of `entry`, after bringing the thread's records to what it tells. 1: it is in a
+ * record or on its way; 0: it is lost, the reason is counted.
  */
 VERIFIED_ONCE fold(__u32 entry, __u32 now_epoch)
 {

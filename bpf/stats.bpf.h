@@ -38,8 +38,7 @@ static __always_inline __u64 begin_watch(struct event *event, enum sf_count runs
 static __always_inline void end_watch(struct event *event, __u64 begin_ns)
 {
 	if (begin_ns)
-		__sync_fetch_and_add(&event->counters->count[SF_COUNT_SPENT_NS],
-				     16 * (bpf_ktime_get_ns() - begin_ns));
+		__sync_fetch_and_add(&event->counters->count[SF_COUNT_SPENT_NS], 16 * (bpf_ktime_get_ns() - begin_ns));
 }
 
 static __always_inline void count_drop(struct event *event, enum sf_drop reason)

@@ -66,7 +66,10 @@ VERIFIED_ONCE leave_record(__u32 place, __u64 owner, __u64 now_ns, __u32 now_epo
 	return done;
 }
 
-/* Emits the record at `place` into its flush and takes it into the one of `now_epoch`. 0: something is left. */
+/*
+ * Emits the record at `place` into its flush and takes it into the one of `now_epoch`; a stay that is known to go on is
+ * cut at `now_ns`. 0: the ring refused, so the record stays in its flush and the stay goes on in another record.
+ */
 VERIFIED_ONCE renew_record(__u32 place, __u64 owner, __u64 now_ns, __u32 now_epoch)
 {
 	struct sf_record *record = take_record(place, owner);
@@ -76,8 +79,12 @@ VERIFIED_ONCE renew_record(__u32 place, __u64 owner, __u64 now_ns, __u32 now_epo
 		return 0;
 	sf_stay_cut(record, now_ns);
 	done = emit_record(place, now_epoch);
-	if (done)
+	if (done) {
 		record->fold.head.epoch = now_epoch;
+	} else {
+		record->since_ns = 0;
+		record->fold.stay |= SF_STAY_GONE;
+	}
 	give_back(&record->busy, place);
 	return done;
 }
@@ -121,18 +128,24 @@ static __always_inline void settle_other(__u32 place, __u32 way, const struct sf
 {
 	const struct sf_sample *sample = &work->sample;
 	struct sf_found *found = &work->found;
-	__u32 how;
+	__u32 how, gone;
 
 	if (is_held(record, sample)) {
 		found->hold = 1;
 		return;
 	}
 	how = manner(record, sample);
-	if (record->since_ns || (how & LEAVE_GONE))
+	gone = record->fold.stay & SF_STAY_GONE;
+	if (record->fold.head.epoch != now_epoch && (gone || (how & LEAVE_GONE)))
+		how |= LEAVE_CLOSE;
+	if (record->since_ns || (how & LEAVE_CLOSE) || (!gone && (how & LEAVE_GONE))) {
 		if (leave_record(place, sample->pid_tgid, sample->now_ns, now_epoch, how) && (how & LEAVE_CLOSE)) {
 			found->spare = way + 1;
 			return;
 		}
+	}
+	if (record->fold.head.epoch != now_epoch)
+		renew_record(place, sample->pid_tgid, sample->now_ns, now_epoch);
 	found->others++;
 	if (record->seen_ns < found->oldest_ns) {
 		found->oldest_ns = record->seen_ns;
@@ -157,19 +170,19 @@ static __always_inline void settle_way(__u32 place, __u32 way, __u64 owner, __u3
 			found->idle = way + 1;
 		return;
 	}
+	if (!is_record_of(record, sample)) {
+		settle_other(place, way, record, now_epoch, work);
+		return;
+	}
+	/* The map held another span until now: the change to it, and back, has been missed. */
+	if (record->since_ns && sample->teller == SF_TELLER_HOOK && !sf_same_span(&sample->old, &sample->span))
+		leave_record(place, owner, sample->now_ns, now_epoch, 0);
 	/*
 	 * A record never spans two flushes, so that each flush holds exactly the samples that its counters count. Where
 	 * the ring refuses one of an earlier flush, it waits for the sweep and we open another.
 	 */
-	if (record->fold.head.epoch != now_epoch &&
-	    !renew_record(place, owner, sample->now_ns, now_epoch)) {
-		leave_record(place, owner, sample->now_ns, now_epoch, 0);
-		return;
-	}
-	if (is_record_of(record, sample))
+	if (record->fold.head.epoch == now_epoch || renew_record(place, owner, sample->now_ns, now_epoch))
 		found->own = way + 1;
-	else
-		settle_other(place, way, record, now_epoch, work);
 }
 
 /* The thread came back to its record `own` from under nested spans: those ended. */
@@ -183,7 +196,8 @@ static __always_inline void end_nested(const struct sf_owners *bucket_owners, __
 		__u32 place = bucket * SF_BUCKET_WAYS + way;
 		const struct sf_record *record;
 
-		if (way + 1 == work->found.own || *(const volatile __u64 *)&bucket_owners->owner[way] != sample->pid_tgid)
+		if (way + 1 == work->found.own ||
+		    *(const volatile __u64 *)&bucket_owners->owner[way] != sample->pid_tgid)
 			continue;
 		record = record_at(place);
 		if (record && !record->since_ns && record->seen_ns >= left_ns)
@@ -223,9 +237,6 @@ VERIFIED_ONCE resume_record(__u32 place, __u32 entry, __u32 now_epoch)
 		count(&event, SF_COUNT_BUSY);
 		return 0;
 	}
-	/* The map held another span until now: the change to it, and back, has been missed. */
-	if (record->since_ns && sample->teller == SF_TELLER_HOOK && !sf_same_span(&sample->old, &sample->span))
-		end_unseen(&event, record, sample->pid_tgid, sample->now_ns);
 	if (!record->since_ns && !is_held(record, sample)) {
 		/* Stays are listed one by one, unless they are close; where the ring refuses, these two become one. */
 		if (knobs.span_times && sf_has_stay(record) && sample->now_ns - record->fold.last_ns > SF_LINGER_NS)
@@ -311,7 +322,7 @@ static __always_inline void make_current(struct sf_scratch *work, const struct s
 		__u32 covered = !record->since_ns && !(record->fold.stay & SF_STAY_GONE) && !is_held(record, sample);
 		__u64 left_ns = record->seen_ns;
 
-		if (!record->since_ns || sample->teller == SF_TELLER_HOOK)
+		if (!record->since_ns)
 			resume_record(first + way, entry, now_epoch);
 		if (covered)
 			end_nested(bucket_owners, bucket, left_ns, now_epoch, work);
@@ -377,7 +388,8 @@ static __always_inline __u64 age_of(__u64 pid_tgid, const struct sf_span *span, 
 	return 0;
 }
 
-/* What the sweep does with a record that it holds, now that the map shows `span` for its thread. 0: something is left. */
+/* What the sweep does with a record that it holds, now that the map shows `span` for its thread. 0: something is left.
+ */
 static __always_inline int sweep_taken(struct event *event, struct sf_record *record, __u32 place, __u64 owner,
 				       const struct sf_span *span)
 {

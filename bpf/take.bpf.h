@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * One at a time, and nobody waits: by exchange, or, before atomics that return a value, by inserting a key that must not
- * be there. Both order all that comes before and after them.
+ * One at a time, and nobody waits: by exchange, or, before atomics that return a value, by inserting a key that must
+ * not be there. Both order all that comes before and after them.
  */
 #ifndef SPANFOLD_TAKE_BPF_H
 #define SPANFOLD_TAKE_BPF_H

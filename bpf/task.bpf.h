@@ -29,7 +29,8 @@ static __always_inline void image_of(struct task_struct *task, struct sf_image *
 	image->start_stack = BPF_CORE_READ(mm, start_stack);
 }
 
-/* A busy process is remembered, for its share of the background and whether it ever was in a span. True: that is new. */
+/* A busy process is remembered, for its share of the background and whether it ever was in a span. True: that is new.
+ */
 static __always_inline bool remember_process(const struct sf_process *process, bool in_span)
 {
 	struct sf_background *share = bpf_map_lookup_elem(&processes, process);

@@ -22,12 +22,12 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "bpf/banks.h"
-#include "bpf/record_view.h"
 #include "bpf/clock_events.h"
 #include "bpf/context_map.h"
 #include "bpf/hook_watch.h"
 #include "bpf/left_behind.h"
 #include "bpf/messages.h"
+#include "bpf/record_view.h"
 #include "spanfold.skel.h"
 
 namespace spanfold::bpf {
@@ -98,7 +98,7 @@ class Recorder::Impl {
   HookWatch hook_watch_;
   std::int64_t clock_shift_ns_ = 0;
   std::uint64_t owed_before_ = 0;  // by clocks of programs that were replaced
-  Sink* sink_ = nullptr;  // of the drain at hand
+  Sink* sink_ = nullptr;           // of the drain at hand
   std::uint64_t malformed_ = 0;
   std::uint64_t ticks_ = 0;   // of all flushes
   std::uint64_t missed_ = 0;  // already published
@@ -210,7 +210,8 @@ void Recorder::Impl::mark_left_entries() {
   const std::size_t left = mark_left_behind(context_.fd.get(), bpf_map__fd(skeleton_->maps.left_behind));
   if (left == 0) return;
   std::atomic_ref<__u32>(skeleton_->bss->left_entries).store(1);
-  log::info("{} entries of the context map are of threads that are gone: a writer ended without taking them away", left);
+  log::info("{} entries of the context map are of threads that are gone: a writer ended without taking them away",
+            left);
 }
 
 Status Recorder::Impl::start() {
