@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Fetches a Debian kernel of any suite and architecture, from the mirror that this machine's own apt uses, without
 # touching the machine: apt verifies it under a private root, dpkg-deb unpacks it into the cache.
-# Prints the folder that holds boot/vmlinuz-* and modules; everything else goes to standard error.
+# Prints the folder that holds boot/vmlinuz-* and [usr/]lib/modules; everything else goes to standard error.
 set -euo pipefail
 
 usage() {
@@ -33,7 +33,10 @@ suite=$1 arch=$2 meta=${3:-linux-image-$2}
 
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/spanfold
 kernels=$cache/kernels/$suite-$arch
-if [ "$update" = no ] && [ -e "$kernels/$meta" ]; then
+has_kernel() {
+  compgen -G "$1/boot/vmlinuz-*" >/dev/null
+}
+if [ "$update" = no ] && has_kernel "$kernels/$meta"; then
   readlink -f "$kernels/$meta"
   exit 0
 fi
@@ -65,15 +68,30 @@ apt-get "${settings[@]}" update >&2 || fail "cannot read suite $suite"
 package=$(apt-cache "${settings[@]}" depends "$meta" | awk '$1 == "Depends:" && $2 ~ /^linux-image-/ { print $2; exit }')
 [ -n "$package" ] || fail "suite $suite has no $meta for $arch"
 
+# Since 7.x the image package is empty and depends on the packages that hold the kernel, its files and its modules.
+mapfile -t packages < <(apt-cache "${settings[@]}" depends "$package" |
+  awk '$1 == "Depends:" && $2 ~ /^linux-(base|binary|modules)-[0-9]/ { print $2 }')
+packages=("$package" "${packages[@]}")
+
 download=$(mktemp -d -p "$root")
 trap 'rm -rf "$download"' EXIT
-echo "fetch-kernel: $package ($arch, $suite)" >&2
-(cd "$download" && apt-get "${settings[@]}" download "$package") >&2 || fail "cannot download $package"
-deb=$(find "$download" -name '*.deb')
+echo "fetch-kernel: ${packages[*]} ($arch, $suite)" >&2
+(cd "$download" && apt-get "${settings[@]}" download "${packages[@]}") >&2 || fail "cannot download ${packages[*]}"
+deb=$(find "$download" -name "${package}_*.deb")
 folder=$kernels/$(dpkg-deb -f "$deb" Package)_$(dpkg-deb -f "$deb" Version)
-if [ ! -d "$folder" ]; then
-  dpkg-deb -x "$deb" "$download/tree"
+if ! has_kernel "$folder"; then
+  for deb in "$download"/*.deb; do dpkg-deb -x "$deb" "$download/tree"; done
+  for kernel in "$download"/tree/usr/lib/modules/*/vmlinuz; do
+    [ -e "$kernel" ] || continue
+    version=$(basename "$(dirname "$kernel")")
+    mkdir -p "$download/tree/boot"
+    for file in vmlinuz System.map config; do
+      ln -s "../usr/lib/modules/$version/$file" "$download/tree/boot/$file-$version"
+    done
+  done
+  has_kernel "$download/tree" || fail "${packages[*]} hold no kernel"
   # Renamed when complete, so that what is in the cache is whole.
+  rm -rf "$folder"
   mv "$download/tree" "$folder"
 fi
 ln -sfn "$(basename "$folder")" "$kernels/$meta"
