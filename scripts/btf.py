@@ -146,13 +146,18 @@ def _payload(data):
     return data
 
 
-def find_btf(data):
-    """The BTF in `data`, and the decompressed image around it. Raises BtfError where there is none."""
+def unpack_image(data):
+    """The kernel inside a boot image; what is not packed, as it is. Raises BtfError where the tool is missing."""
     payload = _payload(data)
     for magic, unpack in PACKERS.items():
         if payload.startswith(magic):
-            data = unpack(payload)
-            break
+            return unpack(payload)
+    return data
+
+
+def find_btf(data):
+    """The BTF in `data`, and the decompressed image around it. Raises BtfError where there is none."""
+    data = unpack_image(data)
     section = elf_section(data, b".BTF")
     if section:
         return Btf(section), data
