@@ -5,7 +5,7 @@ set -euo pipefail
 
 usage() {
   cat <<'TEXT'
-usage: scripts/setup.sh [--check] [build] [test] [lint]
+usage: scripts/setup.sh [--check] [build] [test] [lint] [vm]
   Without a group: build and test. --check only tells what is missing, and fails when something is.
 TEXT
 }
@@ -32,6 +32,11 @@ python3-venv:holds the second OTLP decoder of the tests'
   [lint]='clang-format:checks the format
 clang-tidy:checks the C++
 shellcheck:checks the scripts'
+  [vm]='qemu-system-x86:is the machine that other kernels run on
+busybox-static:starts that machine
+cpio:packs its first files
+xz-utils:unpacks kernels and their modules
+zstd:unpacks newer kernels'
 )
 
 check=no
@@ -39,7 +44,7 @@ groups=()
 for word in "$@"; do
   case $word in
     --check) check=yes ;;
-    build | test | lint) groups+=("$word") ;;
+    build | test | lint | vm) groups+=("$word") ;;
     -h | --help) usage && exit 0 ;;
     *) usage >&2 && exit 2 ;;
   esac
