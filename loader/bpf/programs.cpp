@@ -46,12 +46,14 @@ Error host_error(std::string what, int code, std::string hint) {
 }
 
 std::string load_hint(int code) {
-  if (code == EPERM || code == EACCES) {
+  if (code == EPERM) {
     auto unprivileged = read_file("/proc/sys/kernel/unprivileged_bpf_disabled", 64);
     return fmt::format(
-        "needs root or CAP_BPF and CAP_PERFMON; kernel.unprivileged_bpf_disabled is {}; -v shows the verifier's words",
+        "needs root or CAP_BPF and CAP_PERFMON; kernel.unprivileged_bpf_disabled is {}; -v shows the kernel's words",
         unprivileged ? unprivileged->substr(0, unprivileged->find('\n')) : "?");
   }
+  if (code == EACCES || code == EINVAL || code == E2BIG)
+    return "this kernel's verifier refused a program, which is a fault of spanfold: -v shows its words";
   return "-v shows what the kernel said";
 }
 
