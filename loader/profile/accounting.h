@@ -4,8 +4,10 @@
 // Attributes (int64, one set on exactly one profile of each message, each a difference since the message before):
 //   spanfold.ticks = spanfold.in_span + .background + .idle + .filtered + the sum of spanfold.dropped.<reason>
 //   spanfold.missed         ticks that the clock owed and no program saw; not part of the sum
+//   spanfold.recursion_misses   runs of the hooks on the context map that the kernel skipped; absent without hooks
+//   spanfold.unsampled      stays of spans on threads that ended without a sample; absent where there were none
 //   spanfold.frequency_hz   samples a second on each CPU; not a difference
-// Reasons that dropped nothing are absent.
+// Reasons that dropped nothing are absent. Where they are: on the first on-CPU profile.
 #pragma once
 
 #include <string>
@@ -22,10 +24,12 @@ inline constexpr std::string_view kIdleKey = "spanfold.idle";
 inline constexpr std::string_view kFilteredKey = "spanfold.filtered";
 inline constexpr std::string_view kMissedKey = "spanfold.missed";
 inline constexpr std::string_view kDroppedPrefix = "spanfold.dropped.";
+inline constexpr std::string_view kRecursionMissesKey = "spanfold.recursion_misses";
+inline constexpr std::string_view kUnsampledKey = "spanfold.unsampled";
 inline constexpr std::string_view kFrequencyKey = "spanfold.frequency_hz";
 
-// "ticks 4950 = in span 3100 + background 840 + idle 1000 + dropped 10 (ring_full 10); missed 3". Filtered shows only
-// where it is not 0.
+// "ticks 4950 = in span 3100 + background 840 + idle 1000 + dropped 10 (ring_full 10); missed 3". Filtered and
+// recursion misses show only where they are not 0.
 [[nodiscard]] std::string describe(const Accounting& accounting);
 
 }  // namespace spanfold::profile

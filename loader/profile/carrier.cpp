@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "profile/span_times.h"
+
 namespace spanfold::profile {
 namespace {
 
@@ -18,11 +20,18 @@ void absorb(Window& window, const Window& earlier) {
 
 }  // namespace
 
-bool has_samples(const Window& window) {
+bool has_on_cpu(const Window& window) {
   return std::any_of(window.processes.begin(), window.processes.end(), [](const ProcessSamples& process) {
     return std::any_of(process.on_cpu.begin(), process.on_cpu.end(),
                        [](const Sample& sample) { return sample.value != 0; });
   });
+}
+
+bool has_samples(const Window& window) {
+  return has_on_cpu(window) ||
+         std::any_of(window.processes.begin(), window.processes.end(), [](const ProcessSamples& process) {
+           return std::any_of(process.span_times.begin(), process.span_times.end(), has_stays);
+         });
 }
 
 std::optional<Window> WindowCarrier::admit(Window window) {
@@ -32,7 +41,10 @@ std::optional<Window> WindowCarrier::admit(Window window) {
     return window;
   }
   // Frames die with the window: nothing that points to them may stay.
-  for (ProcessSamples& process : window.processes) process.on_cpu.clear();
+  for (ProcessSamples& process : window.processes) {
+    process.on_cpu.clear();
+    process.span_times.clear();
+  }
   carried_ = std::move(window);
   return std::nullopt;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A window without samples makes no message of its own: it waits here and becomes part of the next.
+// A window without samples and times of spans makes no message of its own: it waits here and becomes part of the next.
 #pragma once
 
 #include <optional>
@@ -8,7 +8,8 @@
 
 namespace spanfold::profile {
 
-[[nodiscard]] bool has_samples(const Window& window);
+[[nodiscard]] bool has_on_cpu(const Window& window);
+[[nodiscard]] bool has_samples(const Window& window);  // on the CPU, or of spans' times
 
 class WindowCarrier {
  public:

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
 #include <protozero/pbf_writer.hpp>
 #include <utility>
 
@@ -10,6 +11,7 @@
 #include "profile/carrier.h"
 #include "profile/dictionary.h"
 #include "profile/otlp_fields.h"
+#include "profile/span_times.h"
 #include "profile/text.h"
 
 namespace spanfold::profile {
@@ -81,6 +83,7 @@ class Encoder::Impl {
     dictionary_.start_batch();
     profiles_.clear();
     written_ = 0;
+    accounted_ = false;
     write_processes(window);
     // First in each increment: a reader that stops at a torn tail has all rows that whole profiles need.
     protozero::pbf_writer data(out);
@@ -93,24 +96,42 @@ class Encoder::Impl {
   void write_processes(const Window& window) {
     std::vector<const ProcessSamples*> processes;
     for (const ProcessSamples& process : window.processes) processes.push_back(&process);
-    samples_.clear();
     std::stable_sort(processes.begin(), processes.end(),
                      [](const auto* left, const auto* right) { return left->resource < right->resource; });
+    bool lacks_on_cpu = !has_on_cpu(window);
     for (std::size_t first = 0; first < processes.size();) {
       std::size_t next = first;
-      samples_.clear();
       for (; next < processes.size() && processes[next]->resource == processes[first]->resource; ++next) {
-        for (const Sample& sample : processes[next]->on_cpu) {
-          if (sample.value != 0) samples_.push_back(&sample);
-        }
+        gather(*processes[next]);
       }
-      if (!samples_.empty()) write_process(window, processes[first]->resource);
+      if (!samples_.empty() || !times_.empty()) {
+        write_process(window, processes[first]->resource, lacks_on_cpu);
+        lacks_on_cpu = false;
+      }
+      forget_process();
       first = next;
     }
-    if (written_ == 0) write_process(window, processes.empty() ? Attributes{} : processes.front()->resource);
+    if (written_ == 0) write_process(window, processes.empty() ? Attributes{} : processes.front()->resource, true);
   }
 
-  void write_process(const Window& window, const Attributes& resource) {
+  // Nothing may lead into a window that is gone.
+  void forget_process() {
+    samples_.clear();
+    times_.clear();
+    made_times_.clear();
+  }
+
+  void gather(const ProcessSamples& process) {
+    for (const Sample& sample : process.on_cpu) {
+      if (sample.value != 0) samples_.push_back(&sample);
+    }
+    for (const SpanTime& time : process.span_times) {
+      if (has_stays(time)) times_.push_back(&time);
+    }
+  }
+
+  // `always`: a profile of what ran on the CPU is needed, also without samples.
+  void write_process(const Window& window, const Attributes& resource, bool always) {
     protozero::pbf_writer data(profiles_);
     protozero::pbf_writer process(data, otlp::profiles_data::kResourceProfiles);
     write_resource(process, resource);
@@ -120,15 +141,56 @@ class Encoder::Impl {
       scope.add_string(otlp::scope::kName, "spanfold");
       scope.add_string(otlp::scope::kVersion, options_.version);
     }
+    if (always || !samples_.empty()) write_on_cpu(scoped, window);
+    arrange(times_, made_times_);
+    for (const bool ended : {true, false}) write_times(scoped, window, ended);
+  }
+
+  void write_on_cpu(protozero::pbf_writer& scoped, const Window& window) {
     protozero::pbf_writer profile(scoped, otlp::scope_profiles::kProfiles);
     write_type(profile, otlp::profile::kSampleType, "samples", "count");
     write_samples(profile);
-    profile.add_fixed64(otlp::profile::kTimeUnixNano, window.start_unix_nano);
-    profile.add_uint64(otlp::profile::kDurationNano, std::max<std::uint64_t>(window.duration_ns, 1));
+    write_window(profile, window);
     write_type(profile, otlp::profile::kPeriodType, "cpu", "nanoseconds");
     profile.add_int64(otlp::profile::kPeriod, sample_period_ns(window.frequency_hz));
     write_id(profile, window);
-    if (written_++ == 0) write_accounting(profile, window);
+    if (!accounted_) write_accounting(profile, window);
+    accounted_ = true;
+  }
+
+  void write_times(protozero::pbf_writer& scoped, const Window& window, bool ended) {
+    const auto belongs = [ended](const SpanTime* time) { return time->ended == ended; };
+    if (std::none_of(times_.begin(), times_.end(), belongs)) return;
+    protozero::pbf_writer profile(scoped, otlp::scope_profiles::kProfiles);
+    write_type(profile, otlp::profile::kSampleType, kSpanTimeType, "nanoseconds");
+    for (const SpanTime* time : times_) {
+      if (belongs(time)) write_time(profile, *time, window);
+    }
+    write_window(profile, window);
+    write_type(profile, otlp::profile::kPeriodType, kSpanTimeType, "nanoseconds");
+    profile.add_int64(otlp::profile::kPeriod, 1);
+    write_id(profile, window);
+    const std::uint32_t row = dictionary_.attribute(kEndedKey, std::int64_t{ended ? 1 : 0});
+    profile.add_packed_uint32(otlp::profile::kAttributeIndices, &row, &row + 1);
+  }
+
+  void write_time(protozero::pbf_writer& profile, const SpanTime& time, const Window& window) {
+    begins_.clear();
+    lengths_.clear();
+    for (const Stay& stay : time.stays) {
+      const Stay cut = cut_at(window, stay);
+      begins_.push_back(cut.begin_unix_nano);
+      lengths_.push_back(cut.length_ns);
+    }
+    protozero::pbf_writer sample(profile, otlp::profile::kSamples);
+    sample.add_uint32(otlp::sample::kLinkIndex, dictionary_.link(time.span));
+    sample.add_packed_uint64(otlp::sample::kValues, lengths_.begin(), lengths_.end());
+    sample.add_packed_fixed64(otlp::sample::kTimestampsUnixNano, begins_.begin(), begins_.end());
+  }
+
+  static void write_window(protozero::pbf_writer& profile, const Window& window) {
+    profile.add_fixed64(otlp::profile::kTimeUnixNano, window.start_unix_nano);
+    profile.add_uint64(otlp::profile::kDurationNano, written_duration_ns(window));
   }
 
   void write_type(protozero::pbf_writer& profile, otlp::Field field, std::string_view type, std::string_view unit) {
@@ -166,8 +228,8 @@ class Encoder::Impl {
   }
 
   // Random enough: a hash of the window's random seed and the number of the profile.
-  void write_id(protozero::pbf_writer& profile, const Window& window) const {
-    const Hash128 id = Hasher(seed_of(window)).word(window.start_unix_nano).word(written_).result();
+  void write_id(protozero::pbf_writer& profile, const Window& window) {
+    const Hash128 id = Hasher(seed_of(window)).word(window.start_unix_nano).word(written_++).result();
     profile.add_bytes(otlp::profile::kProfileId, reinterpret_cast<const char*>(&id), sizeof(id));
   }
 
@@ -186,6 +248,8 @@ class Encoder::Impl {
       if (count != 0) add(std::string(kDroppedPrefix) + reason, count);
     }
     add(kMissedKey, accounting.missed);
+    if (accounting.recursion_misses) add(kRecursionMissesKey, *accounting.recursion_misses);
+    if (accounting.unsampled != 0) add(kUnsampledKey, accounting.unsampled);
     add(kFrequencyKey, window.frequency_hz);
     profile.add_packed_uint32(otlp::profile::kAttributeIndices, rows.begin(), rows.end());
   }
@@ -193,8 +257,12 @@ class Encoder::Impl {
   EncoderOptions options_;
   Dictionary dictionary_;
   std::vector<const Sample*> samples_;  // of the process being written
+  std::vector<const SpanTime*> times_;  // of the process being written
+  std::deque<SpanTime> made_times_;     // behind some of them
+  std::vector<std::uint64_t> begins_, lengths_;
   std::string profiles_;
   std::uint64_t written_ = 0;  // profiles of this message
+  bool accounted_ = false;     // by a profile of this message
   bool started_ = false;
 };
 

@@ -31,9 +31,10 @@ class Encoder {
   Encoder(const Encoder&) = delete;
   Encoder& operator=(const Encoder&) = delete;
 
-  // Appends one message (or increment) to `out`. Processes without samples are left out; a window without any sample
-  // gives one profile without samples, which carries the accounting. A result that was lost after kIncrements made it
-  // leaves holes in the dictionary of all later ones: whoever writes them keeps their order and their bytes.
+  // Appends one message (or increment) to `out`. A process has a profile of what ran on the CPU, then those of the
+  // times of its spans, as far as it has any of them. Where no process has on-CPU samples, the first one has an on-CPU
+  // profile without samples: the accounting is on the first on-CPU profile. A result that was lost after kIncrements
+  // made it leaves holes in the dictionary of all later ones: whoever writes them keeps their order and their bytes.
   void encode(const Window& window, std::string& out);
 
  private:

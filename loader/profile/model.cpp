@@ -37,7 +37,11 @@ std::string describe(const Accounting& accounting) {
     if (count != 0) reasons += fmt::format("{}{} {}", reasons.empty() ? "" : ", ", reason, count);
   }
   if (!reasons.empty()) text += fmt::format(" ({})", reasons);
-  return text + fmt::format("; missed {}", accounting.missed);
+  text += fmt::format("; missed {}", accounting.missed);
+  if (accounting.recursion_misses.value_or(0) != 0) {
+    text += fmt::format("; recursion misses {}", *accounting.recursion_misses);
+  }
+  return text;
 }
 
 }  // namespace spanfold::profile

@@ -3,13 +3,14 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
 #include <protozero/exception.hpp>
 #include <utility>
+#include <vector>
 
-#include "profile/accounting.h"
 #include "profile/otlp_fields.h"
+#include "profile/span_times.h"
+#include "report/accounting.h"
+#include "report/samples.h"
 #include "report/tables.h"
 
 namespace spanfold::report {
@@ -17,18 +18,6 @@ namespace {
 
 namespace otlp = profile::otlp;
 using protozero::pbf_reader;
-
-// What a value of a profile's samples means.
-struct Meaning {
-  Kind kind = Kind::kOnCpu;
-  bool known = true;
-  bool nanoseconds = false;     // values are time and not samples
-  std::uint64_t period_ns = 0;  // of one sample; 0: not said
-};
-
-struct ValueType {
-  std::string_view type, unit;
-};
 
 class Decoder {
  public:
@@ -107,22 +96,20 @@ class Decoder {
 
   // Samples may stand before the fields that say what they mean: two passes.
   void read_profile(std::string_view bytes) {
-    ValueType sample_type;
-    ValueType period_type;
+    ProfileHead head;
     std::uint64_t start = 0;
     std::uint64_t duration = 0;
-    std::uint64_t period = 0;
     bool has_samples = false;
     pbf_reader field(bytes.data(), bytes.size());
     while (field.next()) {
       switch (field.tag()) {
-        case otlp::profile::kSampleType: sample_type = read_value_type(read_message(field)); break;
+        case otlp::profile::kSampleType: head.sample_type = read_value_type(read_message(field)); break;
         case otlp::profile::kTimeUnixNano: start = read_fixed64(field); break;
         case otlp::profile::kDurationNano: duration = read_varint(field); break;
-        case otlp::profile::kPeriodType: period_type = read_value_type(read_message(field)); break;
-        case otlp::profile::kPeriod: period = read_varint(field); break;
+        case otlp::profile::kPeriodType: head.period_type = read_value_type(read_message(field)); break;
+        case otlp::profile::kPeriod: head.period = read_varint(field); break;
         case otlp::profile::kAttributeIndices:
-          for_each_varint(field, [&](std::uint64_t index) { read_accounting(tables_.attribute(index)); });
+          for_each_varint(field, [&](std::uint64_t index) { read_attribute(tables_.attribute(index), head); });
           break;
         default: has_samples |= field.tag() == otlp::profile::kSamples; field.skip();
       }
@@ -130,8 +117,13 @@ class Decoder {
     into_.add_window(start, duration);
     if (!has_samples) return;
     if (tables_.empty()) throw Malformed("it has samples and no dictionary");
-    if (static_cast<std::int64_t>(period) < 0) throw Malformed("a profile has a negative period");
-    read_samples(bytes, meaning(sample_type, period_type, period));
+    if (static_cast<std::int64_t>(head.period) < 0) throw Malformed("a profile has a negative period");
+    read_samples(bytes, head, process_, tables_, into_);
+  }
+
+  void read_attribute(const Tables::Attribute& attribute, ProfileHead& head) {
+    if (attribute.key == profile::kEndedKey) head.ended = attribute.value.number.value_or(0) != 0;
+    add_accounting(attribute, into_);
   }
 
   ValueType read_value_type(pbf_reader field) {
@@ -144,117 +136,6 @@ class Decoder {
       }
     }
     return type;
-  }
-
-  Meaning meaning(const ValueType& sample, const ValueType& period_type, std::uint64_t period) {
-    Meaning meaning;
-    meaning.nanoseconds = sample.unit == "nanoseconds";
-    if (period_type.unit == "nanoseconds") meaning.period_ns = period;
-    if (sample.type == "off_cpu") {
-      meaning.kind = Kind::kBlocked;
-    } else if (sample.type == "runnable") {
-      meaning.kind = Kind::kRunnable;
-    } else if (!sample.type.empty() && sample.type != "samples" && sample.type != "cpu" && sample.type != "on_cpu") {
-      meaning.known = false;
-      auto& skipped = into_.skipped_types;
-      if (std::find(skipped.begin(), skipped.end(), sample.type) == skipped.end()) skipped.emplace_back(sample.type);
-    }
-    return meaning;
-  }
-
-  void read_samples(std::string_view profile, const Meaning& meaning) {
-    if (!meaning.known) return;
-    pbf_reader field(profile.data(), profile.size());
-    while (field.next()) {
-      if (field.tag() == otlp::profile::kSamples) {
-        read_sample(read_message(field), meaning);
-      } else {
-        field.skip();
-      }
-    }
-  }
-
-  void read_sample(pbf_reader field, const Meaning& meaning) {
-    std::uint64_t stack = 0;
-    std::uint64_t link = 0;
-    std::uint64_t sum = 0;
-    std::size_t values = 0;
-    std::size_t timestamps = 0;
-    while (field.next()) {
-      switch (field.tag()) {
-        case otlp::sample::kStackIndex: stack = read_varint(field); break;
-        case otlp::sample::kLinkIndex: link = read_varint(field); break;
-        case otlp::sample::kValues:
-          for_each_varint(field, [&](std::uint64_t value) {
-            if (__builtin_add_overflow(sum, value, &sum) || static_cast<std::int64_t>(sum) < 0 ||
-                static_cast<std::int64_t>(value) < 0) {
-              throw Malformed("a sample has a value that is negative or too large");
-            }
-            ++values;
-          });
-          break;
-        case otlp::sample::kTimestampsUnixNano: timestamps += count_fixed64(field); break;
-        default: field.skip();
-      }
-    }
-    // One value is the sum over a sample's timestamps or over none; else there is one for each, or none at all.
-    if (values > 1 && values != timestamps) {
-      throw Malformed(fmt::format("a sample has {} values for {} timestamps", values, timestamps));
-    }
-    const Cost cost = cost_of(meaning, values, timestamps, sum);
-    if (cost == Cost{}) return;
-    into_.entries.push_back({.process = process_,
-                             .span = tables_.span(link),
-                             .stack = tables_.stack(stack),
-                             .kind = meaning.kind,
-                             .cost = cost});
-  }
-
-  static Cost cost_of(const Meaning& meaning, std::size_t values, std::size_t timestamps, std::uint64_t sum) {
-    if (meaning.nanoseconds && values != 0) {
-      if (timestamps != 0) return {.count = timestamps, .ns = sum};
-      if (meaning.kind == Kind::kOnCpu && meaning.period_ns != 0) return {.count = sum / meaning.period_ns, .ns = sum};
-      return {.count = values, .ns = sum};
-    }
-    const std::uint64_t count = values != 0 ? sum : timestamps;
-    std::uint64_t ns = 0;
-    if (__builtin_mul_overflow(count, meaning.period_ns, &ns)) throw Malformed("samples times period is too large");
-    return {.count = count, .ns = ns};
-  }
-
-  static std::size_t count_fixed64(pbf_reader& field) {
-    if (field.wire_type() == protozero::pbf_wire_type::fixed64) {
-      field.skip();
-      return 1;
-    }
-    const std::size_t size = read_bytes(field).size();
-    if (size % sizeof(std::uint64_t) != 0) throw Malformed("timestamps are cut");
-    return size / sizeof(std::uint64_t);
-  }
-
-  void read_accounting(const Tables::Attribute& attribute) {
-    if (!attribute.key.starts_with("spanfold.") || !attribute.value.number) return;
-    const auto value = static_cast<std::uint64_t>(*attribute.value.number);
-    if (attribute.key == profile::kFrequencyKey) {
-      into_.add_frequency(static_cast<std::uint32_t>(value));
-      return;
-    }
-    profile::Accounting accounting;
-    const std::array<std::pair<std::string_view, std::uint64_t*>, 6> figures = {
-        {{profile::kTicksKey, &accounting.ticks},
-         {profile::kInSpanKey, &accounting.in_span},
-         {profile::kBackgroundKey, &accounting.background},
-         {profile::kIdleKey, &accounting.idle},
-         {profile::kFilteredKey, &accounting.filtered},
-         {profile::kMissedKey, &accounting.missed}}};
-    for (const auto& [key, figure] : figures) {
-      if (attribute.key == key) *figure = value;
-    }
-    if (attribute.key.starts_with(profile::kDroppedPrefix)) {
-      accounting.dropped[std::string(attribute.key.substr(profile::kDroppedPrefix.size()))] = value;
-    }
-    if (!into_.accounting) into_.accounting.emplace();
-    *into_.accounting += accounting;
   }
 
   Recording& into_;

@@ -74,8 +74,17 @@ void Recording::add_frequency(std::uint32_t hz) {
   frequency_hz_ = hz;
 }
 
+std::optional<double> Recording::achieved_hz() const {
+  if (!frequency_hz() || !accounting) return std::nullopt;
+  const auto seen = static_cast<double>(accounting->ticks);
+  const double owed = seen + static_cast<double>(accounting->missed);
+  if (owed == 0) return std::nullopt;
+  return seen / owed * *frequency_hz();
+}
+
 Recording::Mark Recording::mark() const {
   return {.entries = entries.size(),
+          .stays = stays.size(),
           .skipped_types = skipped_types.size(),
           .accounting = accounting,
           .start_unix_nano = start_unix_nano_,
@@ -86,6 +95,7 @@ Recording::Mark Recording::mark() const {
 
 void Recording::take_back(Mark mark) {
   entries.resize(mark.entries);
+  stays.resize(mark.stays);
   skipped_types.resize(mark.skipped_types);
   accounting = std::move(mark.accounting);
   start_unix_nano_ = mark.start_unix_nano;

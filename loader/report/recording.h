@@ -54,6 +54,17 @@ struct Entry {
   Cost cost;
 };
 
+// A stretch of time that a span was on a thread, or a part of one.
+struct TimedStay {
+  std::uint32_t process = 0;
+  std::uint32_t span = 0;  // never 0
+  std::uint64_t begin_unix_nano = 0;
+  std::uint64_t length_ns = 0;
+  bool ended = false;  // the span did, in the window that this is of
+
+  [[nodiscard]] std::uint64_t end_unix_nano() const { return begin_unix_nano + length_ns; }
+};
+
 class Recording {
  public:
   Recording();
@@ -74,13 +85,14 @@ class Recording {
 
   // NOLINTBEGIN(misc-non-private-member-variables-in-classes): plain lists beside the numbered tables that it guards
   std::vector<Entry> entries;
+  std::vector<TimedStay> stays;
   std::optional<profile::Accounting> accounting;  // of the files that carry one
   std::vector<std::string> skipped_types;         // sample types that report does not know
   // NOLINTEND(misc-non-private-member-variables-in-classes)
 
   // All that counts as read, so that a file can be taken back. Names and stacks stay: nothing leads to them any more.
   struct Mark {
-    std::size_t entries = 0, skipped_types = 0;
+    std::size_t entries = 0, stays = 0, skipped_types = 0;
     std::optional<profile::Accounting> accounting;
     std::uint64_t start_unix_nano = 0, end_unix_nano = 0;
     std::optional<std::uint32_t> frequency_hz;
@@ -94,6 +106,8 @@ class Recording {
   [[nodiscard]] std::uint64_t end_unix_nano() const { return end_unix_nano_; }
   // Where the files say one and the same.
   [[nodiscard]] std::optional<std::uint32_t> frequency_hz() const { return mixed_ ? std::nullopt : frequency_hz_; }
+  // Of that, what reached a program: the share of ticks that were not missed. Needs the accounting.
+  [[nodiscard]] std::optional<double> achieved_hz() const;
 
  private:
   struct Range {

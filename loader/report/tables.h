@@ -41,6 +41,24 @@ void for_each_varint(protozero::pbf_reader& field, Take take) {
   while (at != end) take(protozero::decode_varint(&at, end));
 }
 
+// The same for a repeated fixed64 field.
+template <typename Take>
+void for_each_fixed64(protozero::pbf_reader& field, Take take) {
+  if (field.wire_type() == protozero::pbf_wire_type::fixed64) {
+    take(field.get_fixed64());
+    return;
+  }
+  const std::string_view packed = read_bytes(field);
+  if (packed.size() % sizeof(std::uint64_t) != 0) throw Malformed("timestamps are cut");
+  for (std::size_t at = 0; at < packed.size(); at += sizeof(std::uint64_t)) {
+    std::uint64_t value = 0;
+    for (std::size_t byte = 0; byte < sizeof(value); ++byte) {
+      value |= std::uint64_t{static_cast<std::uint8_t>(packed[at + byte])} << (8 * byte);
+    }
+    take(value);
+  }
+}
+
 struct AnyValue {
   std::optional<std::string_view> text;
   std::optional<std::int64_t> number;

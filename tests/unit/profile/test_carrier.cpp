@@ -21,6 +21,14 @@ TEST_CASE("accounting adds up and reads well") {
       "missed 3");
   ++accounting.ticks;
   CHECK_FALSE(accounting.adds_up());
+
+  CHECK(describe({.recursion_misses = 0}).ends_with("; missed 0"));
+  Accounting hooked{.missed = 1, .recursion_misses = 2};
+  hooked += {.missed = 1};
+  hooked += {.recursion_misses = 3, .unsampled = 4};
+  CHECK(describe(hooked).ends_with("; missed 2; recursion misses 5"));
+  CHECK(hooked.unsampled == 4);
+  CHECK(hooked.adds_up());
 }
 
 TEST_CASE("windows without samples become part of the next") {
@@ -49,6 +57,20 @@ TEST_CASE("windows without samples become part of the next") {
   REQUIRE(last);
   CHECK(last->duration_ns == 2'000'000'000);
   CHECK(last->accounting.ticks == 14);
+  CHECK_FALSE(carrier.take_last());
+}
+
+TEST_CASE("a window with times of spans and no samples is written") {
+  WindowCarrier carrier;
+  Window empty = test::window(0, 0, 0);
+  empty.processes.push_back({.resource = {}, .span_times = {test::span_time(1, true, {})}});  // no stay
+  CHECK_FALSE(carrier.admit(empty));
+  Window timed = test::window(1, 0, 0);
+  timed.processes.push_back({.resource = {}, .span_times = {test::span_time(1, true, {{timed.start_unix_nano, 5}})}});
+  const auto written = carrier.admit(timed);
+  REQUIRE(written);
+  CHECK(written->accounting.ticks == 14);
+  CHECK(written->processes.front().span_times.size() == 1);
   CHECK_FALSE(carrier.take_last());
 }
 

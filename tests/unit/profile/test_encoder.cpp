@@ -103,6 +103,7 @@ TEST_CASE("any order of processes and samples gives the same bytes") {
     std::uint64_t key = 1;
     for (ProcessSamples& process : window.processes) {
       std::shuffle(process.on_cpu.begin(), process.on_cpu.end(), random);
+      std::shuffle(process.span_times.begin(), process.span_times.end(), random);
       for (Sample& sample : process.on_cpu) sample.stack_key = key++ * 0x9e3779b97f4a7c15;
     }
     std::shuffle(window.processes.begin(), window.processes.end(), random);

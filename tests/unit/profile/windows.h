@@ -67,6 +67,22 @@ inline Window window(std::uint64_t number, std::uint64_t in_span, std::uint64_t 
   return made;
 }
 
+inline SpanTime span_time(std::uint8_t span, bool ended, std::vector<Stay> stays) {
+  return {.span = span_of(span), .ended = ended, .stays = std::move(stays)};
+}
+
+// Times of some of the spans of random_window(), one stay or two each, within one second from `start`.
+inline std::vector<SpanTime> random_times(std::mt19937& random, std::uint64_t start) {
+  std::vector<SpanTime> times;
+  for (std::uint8_t span = 1; span < 7; ++span) {
+    if (random() % 2 == 0) continue;
+    std::vector<Stay> stays = {{start + random() % 1000, 1 + random() % 100'000'000}};
+    if (random() % 3 == 0) stays.push_back({start + 500'000'000 + random() % 1000, 1 + random() % 500'000});
+    times.push_back(span_time(span, random() % 2 == 0, std::move(stays)));
+  }
+  return times;
+}
+
 // Spans, stacks, names and values at random; `world` holds the frames.
 inline Window random_window(World& world, std::mt19937& random, std::uint64_t number) {
   const auto below = [&](std::uint32_t limit) { return static_cast<std::uint32_t>(random() % limit); };
@@ -87,6 +103,11 @@ inline Window random_window(World& world, std::mt19937& random, std::uint64_t nu
     }
   }
   Window made = window(number, in_span, background);
+  for (ProcessSamples& each : processes) {
+    if (below(2) == 0) each.span_times = random_times(random, made.start_unix_nano);
+  }
+  if (below(2) == 0) made.accounting.recursion_misses = below(3);
+  made.accounting.unsampled = below(3);
   made.processes = std::move(processes);
   return made;
 }

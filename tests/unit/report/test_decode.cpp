@@ -122,6 +122,22 @@ TEST_CASE("profiles of other producers") {
         Cost{.count = 2, .ns = 100});
   CHECK(entry_of({.values = {1}, .timestamps = {}, .link_index = 0}).span == 0);
 
+  Recording timed;
+  REQUIRE(decode(Foreign{.values = {30}, .timestamps = {1}, .type = "span_thread_time", .unit = "nanoseconds"}.bytes(),
+                 "file", false, timed));
+  CHECK(timed.entries.empty());
+  CHECK(timed.skipped_types.empty());
+  REQUIRE(timed.stays.size() == 1);
+  CHECK(timed.stays.front().end_unix_nano() == 31);
+  CHECK_FALSE(timed.stays.front().ended);
+  CHECK_FALSE(timed.accounting);
+  Recording of_none;
+  REQUIRE(decode(
+      Foreign{.values = {30}, .timestamps = {1}, .type = "span_thread_time", .unit = "nanoseconds", .link_index = 0}
+          .bytes(),
+      "file", false, of_none));
+  CHECK(of_none.stays.empty());
+
   Recording allocations;
   REQUIRE(decode(Foreign{.values = {1}, .timestamps = {}, .type = "alloc_space", .unit = "bytes"}.bytes(), "file",
                  false, allocations));
@@ -145,6 +161,19 @@ TEST_CASE("wrong files get one line that says what is wrong") {
   CHECK(contains(error_of(Foreign{.values = {1, 2}, .timestamps = {1}}.bytes()), "2 values for 1 timestamps"));
   CHECK(contains(error_of(Foreign{.values = {-1}, .timestamps = {}}.bytes()), "negative"));
   CHECK(contains(error_of(Foreign{.values = {1}, .timestamps = {}, .period = -5}.bytes()), "negative period"));
+  const auto span_time = [](std::vector<std::int64_t> values, std::vector<std::uint64_t> timestamps) {
+    return error_of(Foreign{.values = std::move(values),
+                            .timestamps = std::move(timestamps),
+                            .type = "span_thread_time",
+                            .unit = "nanoseconds"}
+                        .bytes());
+  };
+  CHECK(span_time({3, 4}, {1, 9}).empty());
+  CHECK(contains(span_time({3}, {1, 9}), "1 times on threads that begin at 2 instants"));
+  CHECK(contains(span_time({3}, {}), "1 times on threads that begin at 0 instants"));
+  CHECK(contains(span_time({-3}, {1}), "negative"));
+  CHECK(contains(span_time({INT64_MAX, 1}, {1, 2}), "too large"));
+  CHECK(contains(span_time({INT64_MAX}, {UINT64_MAX - 5}), "after all time"));
 }
 
 TEST_CASE("stacks that expand without end are refused") {

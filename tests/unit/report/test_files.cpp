@@ -28,7 +28,8 @@ std::string profile_of(std::uint64_t number, std::uint64_t samples) {
   profile::Window window = profile::test::window(number, samples, 0);
   window.processes.push_back(
       {.resource = profile::test::process(1, "shop"),
-       .on_cpu = {{.frames = world.stack({world.frame("f")}), .span = profile::test::span_of(1), .value = samples}}});
+       .on_cpu = {{.frames = world.stack({world.frame("f")}), .span = profile::test::span_of(1), .value = samples}},
+       .span_times = {profile::test::span_time(1, false, {{window.start_unix_nano, samples}})}});
   return profile::test::encode({window}, profile::EncoderOptions::Mode::kMessages);
 }
 
@@ -61,6 +62,7 @@ TEST_CASE("a bad file in a folder is left out, and nothing of it counts") {
   REQUIRE(read_paths({folder.path()}, recording));
   CHECK(samples_in(recording) == 7);
   CHECK(recording.accounting->in_span == 7);
+  CHECK(recording.stays.size() == 2);
   CHECK(recording.end_unix_nano() - recording.start_unix_nano() == 2'000'000'000);
   Recording another;
   const Status named = read_paths({bad}, another);
@@ -76,6 +78,7 @@ TEST_CASE("a folder of bad files only is an error") {
   REQUIRE_FALSE(read);
   CHECK(read.error().what.find("nothing in") != std::string::npos);
   CHECK(recording.entries.empty());
+  CHECK(recording.stays.empty());
   CHECK_FALSE(recording.accounting);
 }
 
