@@ -26,11 +26,20 @@ Status to_stdout(std::string_view text) {
   return ok();
 }
 
+// In parts: a stream takes what it is given as a copy.
+Status push_all(profile::PendingStream& stream, std::string_view text) {
+  constexpr std::size_t kPart = std::size_t{1} << 20;
+  for (; text.size() > kPart; text.remove_prefix(kPart)) {
+    if (Status pushed = stream.push(text.substr(0, kPart)); !pushed) return pushed;
+  }
+  return stream.push(text);
+}
+
 Status to_special(std::string_view text, const std::string& path) {
   Fd fd(::open(path.c_str(), O_WRONLY | O_NOCTTY | O_CLOEXEC));
   if (!fd) return profile::output_error(fmt::format("open {}", path));
   profile::PendingStream stream(std::move(fd), path, 0);
-  Status done = stream.push(text);
+  Status done = push_all(stream, text);
   return done ? stream.finish() : done;
 }
 
@@ -39,7 +48,7 @@ Status to_file(std::string_view text, const std::string& path) {
   Fd fd(::open(part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644));
   if (!fd) return profile::output_error(fmt::format("create {}", part));
   profile::PendingStream stream(std::move(fd), path, 0);
-  Status done = stream.push(text);
+  Status done = push_all(stream, text);
   if (done) done = stream.finish();
   if (done && ::rename(part.c_str(), path.c_str()) != 0) done = profile::output_error(fmt::format("rename {}", part));
   if (!done) ::unlink(part.c_str());
