@@ -62,4 +62,8 @@ bool Filter::keeps(const Entry& entry) const {
          (processes_.empty() || processes_[entry.process]) && (stacks_.empty() || stacks_[entry.stack]);
 }
 
+bool Filter::keeps(const TimedStay& stay) const {
+  return (spans_.empty() || spans_[stay.span]) && (processes_.empty() || processes_[stay.process]);
+}
+
 }  // namespace spanfold::report

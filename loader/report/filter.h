@@ -15,6 +15,7 @@ class Filter {
  public:
   Filter(const Recording& recording, const Query& query);
   [[nodiscard]] bool keeps(const Entry& entry) const;
+  [[nodiscard]] bool keeps(const TimedStay& stay) const;  // by span and process: it has no stack
 
  private:
   std::array<bool, kKindCount> kinds_{};

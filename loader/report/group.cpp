@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "report/group.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
 #include <tuple>
@@ -10,35 +8,16 @@
 #include <utility>
 
 #include "report/filter.h"
-#include "report/ids.h"
+#include "report/row_maker.h"
+#include "report/span_times.h"
 
 namespace spanfold::report {
 namespace {
 
-Costs& operator+=(Costs& left, const Costs& right) {
-  for (std::size_t kind = 0; kind < kKindCount; ++kind) left[kind] += right[kind];
-  return left;
-}
-
-Cost& of(Costs& costs, Kind kind) { return costs[static_cast<std::size_t>(kind)]; }
-
-// Time first; where files give no period, all have none and samples decide.
-bool costlier(const Cost& left, const Cost& right) {
-  return std::tie(left.ns, left.count) > std::tie(right.ns, right.count);
-}
-
-template <typename Value>
-void agree(std::optional<Value>& common, const std::optional<Value>& value) {
-  if (common != value) common.reset();
-}
-
-std::optional<std::string> known(const std::string& text) {
-  return text.empty() ? std::nullopt : std::optional<std::string>(text);
-}
-
 class Grouper {
  public:
-  Grouper(const Recording& recording, const Query& query) : recording_(recording), query_(query) {}
+  Grouper(const Recording& recording, const Query& query)
+      : recording_(recording), query_(query), maker_(recording, query.by), sampled_(recording.spans().size()) {}
 
   Answer group() {
     const Filter filter(recording_, query_);
@@ -46,8 +25,10 @@ class Grouper {
       if (filter.keeps(entry)) add(entry);
     }
     if (query_.by == By::kFunction) add_totals();
-    Answer result{.by = query_.by, .cost = cost_};
+    std::vector<GroupTimes> timed_only = add_times(filter);
+    Answer result{.by = query_.by, .of_named_spans = !query_.spans.empty(), .cost = cost_};
     select_rows(result);
+    add_timed_rows(std::move(timed_only), result);
     gather_stacks();
     rank_names();
     for (Row& row : rows_) sort_stacks(row);
@@ -71,11 +52,9 @@ class Grouper {
     Row& row = rows_[number];
     of(row.cost, entry.kind) += entry.cost;
     of(cost_, entry.kind) += entry.cost;
-    const Process& process = recording_.processes()[entry.process];
-    agree(row.pid, process.pid);
-    agree(row.service, known(process.service));
-    agree(row.executable, known(process.executable));
+    maker_.agree(row, entry.process);
     parts_.push_back({number, entry.stack, entry.kind, entry.cost});
+    sampled_[entry.span] = true;
   }
 
   std::uint64_t group_of(const Entry& entry) {
@@ -85,7 +64,7 @@ class Grouper {
         const SpanContext& span = recording_.spans()[entry.span];
         return traces_.try_emplace(span.trace_id, traces_.size()).first->second;
       }
-      case By::kService: return services_.try_emplace(service_key(entry), services_.size()).first->second;
+      case By::kService: return services_.try_emplace(maker_.service_key(entry), services_.size()).first->second;
       case By::kProcess: return entry.process;
       case By::kFunction: return recording_.stack(entry.stack).front();
       case By::kStack: return entry.stack;
@@ -93,49 +72,10 @@ class Grouper {
     return 0;
   }
 
-  std::string service_key(const Entry& entry) const {
-    const Process& process = recording_.processes()[entry.process];
-    if (!process.service.empty()) return process.service;
-    return process.executable.empty() ? std::string(kOtherProcessesKey) : process.executable;
-  }
-
   std::uint32_t row_of(std::uint64_t group, const Entry& entry) {
     const auto [known_row, added] = row_numbers_.try_emplace(group, static_cast<std::uint32_t>(rows_.size()));
-    if (!added) return known_row->second;
-    Row row;
-    const Process& process = recording_.processes()[entry.process];
-    row.pid = process.pid;
-    row.service = known(process.service);
-    row.executable = known(process.executable);
-    name(row, entry);
-    rows_.push_back(std::move(row));
+    if (added) rows_.push_back(maker_.make(entry));
     return known_row->second;
-  }
-
-  void name(Row& row, const Entry& entry) const {
-    const SpanContext& span = recording_.spans()[entry.span];
-    switch (query_.by) {
-      case By::kSpan:
-        row.key = span.valid() ? hex(span.span_id) : std::string(kNoSpanKey);
-        if (span.valid()) row.span_id = span.span_id;
-        if (span.valid()) row.trace_id = span.trace_id;
-        break;
-      case By::kTrace:
-        row.key = span.valid() ? hex(span.trace_id) : std::string(kNoSpanKey);
-        if (span.valid()) row.trace_id = span.trace_id;
-        break;
-      case By::kService: row.key = service_key(entry); break;
-      case By::kProcess: row.key = row.pid ? fmt::to_string(*row.pid) : service_key(entry); break;
-      case By::kFunction: row.key = recording_.frames()[recording_.stack(entry.stack).front()]; break;
-      case By::kStack: {
-        const auto frames = recording_.stack(entry.stack);
-        // NOLINTNEXTLINE(modernize-loop-convert): clang 14 cannot compile the library's reverse_view
-        for (auto frame = frames.rbegin(); frame != frames.rend(); ++frame) {
-          row.key += (row.key.empty() ? "" : ";") + recording_.frames()[*frame];
-        }
-        break;
-      }
-    }
   }
 
   // Functions that only call others have a row too.
@@ -147,6 +87,77 @@ class Grouper {
       if (added) rows_.push_back({.key = recording_.frames()[function.frame]});
       rows_[row->second].total = function.total;
     }
+  }
+
+  static Entry as_entry(const TimedStay& stay) { return {.process = stay.process, .span = stay.span}; }
+
+  // Gives rows the times of their spans; what it returns are groups that have no row, for they have no samples.
+  std::vector<GroupTimes> add_times(const Filter& filter) {
+    if (query_.by == By::kFunction || query_.by == By::kStack) return {};
+    std::vector<std::uint32_t> groups(recording_.stays.size(), kNoGroup);
+    for (std::size_t at = 0; at < groups.size(); ++at) {
+      const TimedStay& stay = recording_.stays[at];
+      // Whoever asks for a function asks for the spans that ran it.
+      const bool wanted = filter.keeps(stay) && (query_.functions.empty() || sampled_[stay.span]);
+      if (wanted) groups[at] = static_cast<std::uint32_t>(group_of(as_entry(stay)));
+    }
+    times_ = SpanTimes(recording_, groups);
+    std::vector<GroupTimes> rest;
+    for (const GroupTimes& group : times_.groups()) {
+      const auto row = row_numbers_.find(group.number);
+      if (row != row_numbers_.end()) {
+        set_times(rows_[row->second], group);
+      } else {
+        rest.push_back(group);
+      }
+    }
+    const bool on_cpu = std::find(query_.kinds.begin(), query_.kinds.end(), Kind::kOnCpu) != query_.kinds.end();
+    return on_cpu && query_.functions.empty() ? rest : std::vector<GroupTimes>();
+  }
+
+  void set_times(Row& row, const GroupTimes& group) const {
+    row.times = group.times;
+    if (query_.by == By::kSpan) row.ended = group.ended;
+    for (const std::uint32_t at : times_.stays_of(group)) maker_.agree(row, recording_.stays[at].process);
+  }
+
+  // Rows without samples, by key: as many as there is room for below those with samples.
+  void add_timed_rows(std::vector<GroupTimes> groups, Answer& result) {
+    const std::size_t kept = std::min(query_.top - rows_.size(), groups.size());
+    const auto first_cut = groups.begin() + static_cast<std::ptrdiff_t>(kept);
+    const auto before = [this](const GroupTimes& left, const GroupTimes& right) {
+      return key_before(first_of(left), first_of(right));
+    };
+    // Faster than partial_sort where nearly all are kept.
+    std::nth_element(groups.begin(), first_cut, groups.end(), before);
+    std::sort(groups.begin(), first_cut, before);
+    rows_.reserve(rows_.size() + kept);
+    for (auto group = groups.begin(); group != first_cut; ++group) {
+      Row row = maker_.make(first_of(*group));
+      set_times(row, *group);
+      rows_.push_back(std::move(row));
+    }
+    if (first_cut == groups.end()) return;
+    result.cut_rows += groups.size() - kept;
+    if (!result.others) result.others = Row{.key = std::string(kOthersKey)};
+    for (auto group = first_cut; group != groups.end(); ++group) add_up(result.others->times, group->times);
+  }
+
+  [[nodiscard]] Entry first_of(const GroupTimes& group) const {
+    return as_entry(recording_.stays[times_.stays_of(group).front()]);
+  }
+
+  // The order of keys, without making them where there may be very many.
+  [[nodiscard]] bool key_before(const Entry& left, const Entry& right) const {
+    const SpanContext& first = recording_.spans()[left.span];
+    const SpanContext& second = recording_.spans()[right.span];
+    if (query_.by == By::kSpan) {
+      return std::tie(first.span_id, first.trace_id) < std::tie(second.span_id, second.trace_id);
+    }
+    if (query_.by == By::kTrace) return first.trace_id < second.trace_id;
+    const Row one = maker_.make(left);
+    const Row other = maker_.make(right);
+    return std::tie(one.key, one.service, one.executable) < std::tie(other.key, other.service, other.executable);
   }
 
   // The first `top` rows in their order, the sum of the others. Stacks are gathered for the rows that stay only.
@@ -177,6 +188,7 @@ class Grouper {
       Row& row = rows_[order[at].row];
       if (at >= kept) {
         result.others->cost += row.cost;
+        if (row.times) add_up(result.others->times, *row.times);
         continue;
       }
       places_[order[at].row] = static_cast<std::uint32_t>(at);
@@ -229,11 +241,14 @@ class Grouper {
 
   const Recording& recording_;
   const Query& query_;
+  RowMaker maker_;
   std::vector<Row> rows_;
   std::unordered_map<std::uint64_t, std::uint32_t> row_numbers_;  // by group
   std::map<TraceId, std::uint64_t> traces_;
   std::map<std::string, std::uint64_t> services_;
   std::vector<Part> parts_;
+  std::vector<bool> sampled_;  // by number of a span
+  SpanTimes times_;
   std::vector<std::uint32_t> places_;       // of rows, after those that stay were chosen; kCut: of none
   std::vector<std::uint32_t> frame_names_;  // places of frames in the order of names
   Costs cost_{};
@@ -241,41 +256,6 @@ class Grouper {
 
 }  // namespace
 
-Cost sum(const Costs& costs) {
-  Cost all;
-  for (const Cost& cost : costs) all += cost;
-  return all;
-}
-
 Answer answer(const Recording& recording, const Query& query) { return Grouper(recording, query).group(); }
-
-std::vector<FunctionCost> functions_of(const Recording& recording, const std::vector<StackCost>& stacks) {
-  std::vector<FunctionCost> functions;
-  std::unordered_map<std::uint32_t, std::size_t> places;
-  std::unordered_map<std::uint32_t, std::size_t> seen_in;  // the stack that counted this frame last, plus one
-  const auto place = [&](std::uint32_t frame) -> FunctionCost& {
-    const auto [found, added] = places.try_emplace(frame, functions.size());
-    if (added) functions.push_back({.frame = frame});
-    return functions[found->second];
-  };
-  for (std::size_t at = 0; at < stacks.size(); ++at) {
-    const StackCost& stack = stacks[at];
-    const auto frames = recording.stack(stack.stack);
-    of(place(frames.front()).self, stack.kind) += stack.cost;
-    for (const std::uint32_t frame : frames) {
-      if (std::exchange(seen_in[frame], at + 1) != at + 1) of(place(frame).total, stack.kind) += stack.cost;
-    }
-  }
-  std::sort(functions.begin(), functions.end(), [&](const FunctionCost& left, const FunctionCost& right) {
-    const Cost left_self = sum(left.self);
-    const Cost right_self = sum(right.self);
-    if (left_self != right_self) return costlier(left_self, right_self);
-    const Cost left_total = sum(left.total);
-    const Cost right_total = sum(right.total);
-    if (left_total != right_total) return costlier(left_total, right_total);
-    return recording.frames()[left.frame] < recording.frames()[right.frame];
-  });
-  return functions;
-}
 
 }  // namespace spanfold::report

@@ -2,27 +2,17 @@
 // A Recording and a Query to rows: filters, groups, adds up, sorts.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "report/costs.h"
 #include "report/query.h"
 #include "report/recording.h"
+#include "report/span_times.h"
 
 namespace spanfold::report {
-
-using Costs = std::array<Cost, kKindCount>;  // by Kind
-
-// Time of all kinds, then samples and events: what rows are sorted by.
-[[nodiscard]] Cost sum(const Costs& costs);
-
-struct StackCost {
-  std::uint32_t stack = 0;
-  Kind kind = Kind::kOnCpu;
-  Cost cost;
-};
 
 struct Row {
   std::string key;
@@ -34,24 +24,20 @@ struct Row {
   Costs cost{};                   // by function: self
   std::optional<Costs> total;     // by function only: of stacks that hold it, recursion counted once
   std::vector<StackCost> stacks;  // most costly first
+  std::optional<Times> times;     // where known; never by function or stack
+  std::optional<bool> ended;      // by span only: its end was seen
 };
 
 struct Answer {
   By by = By::kSpan;
-  std::vector<Row> rows;  // most costly first, then by key; at most Query::top
+  bool of_named_spans = false;  // asked for by their ids
+  std::vector<Row> rows;        // most costly first, then by key; at most Query::top
   std::size_t cut_rows = 0;
   std::optional<Row> others;  // the sum of the rows that were cut
   Costs cost{};               // of all rows
 };
 
 [[nodiscard]] Answer answer(const Recording& recording, const Query& query);
-
-// Self and total of each function in `stacks`, most self first, then total, then name.
-struct FunctionCost {
-  std::uint32_t frame = 0;
-  Costs self{}, total{};
-};
-[[nodiscard]] std::vector<FunctionCost> functions_of(const Recording& recording, const std::vector<StackCost>& stacks);
 
 inline constexpr std::string_view kNoSpanKey = "[no span]";
 inline constexpr std::string_view kOtherProcessesKey = "[other processes]";

@@ -58,6 +58,18 @@ JsonWriter& JsonWriter::value(std::int64_t number) {
   return *this;
 }
 
+JsonWriter& JsonWriter::boolean(bool truth) {
+  separate();
+  out_ += truth ? "true" : "false";
+  return *this;
+}
+
+JsonWriter& JsonWriter::decimal(double number) {
+  separate();
+  out_ += fmt::format("{:.1f}", number);
+  return *this;
+}
+
 void JsonWriter::quote(std::string_view text) {
   out_ += '"';
   while (!text.empty()) {

@@ -20,6 +20,9 @@ class JsonWriter {
   JsonWriter& value(std::string_view text);
   JsonWriter& value(std::uint64_t number);
   JsonWriter& value(std::int64_t number);
+  // By names of their own: an overload would take texts and whole numbers too.
+  JsonWriter& boolean(bool truth);
+  JsonWriter& decimal(double number);  // one decimal; finite
 
  private:
   JsonWriter& open(char bracket);

@@ -19,6 +19,8 @@ void write_accounting(JsonWriter& json, const profile::Accounting& accounting) {
   for (const auto& [reason, count] : accounting.dropped) json.key(reason).value(count);
   json.end_object();
   json.key("missed").value(accounting.missed);
+  if (accounting.recursion_misses) json.key("recursion_misses").value(*accounting.recursion_misses);
+  if (accounting.unsampled != 0) json.key("unsampled").value(accounting.unsampled);
   json.end_object();
 }
 
@@ -57,7 +59,16 @@ void write_row(JsonWriter& json, const Recording& recording, const Row& row) {
   if (row.service) json.key("service").value(*row.service);
   if (row.pid) json.key("pid").value(*row.pid);
   if (row.executable) json.key("process").value(*row.executable);
+  if (row.times) {
+    json.key("start_unix_nano").value(fmt::to_string(row.times->start_unix_nano));
+    json.key("end_unix_nano").value(fmt::to_string(row.times->end_unix_nano));
+  }
+  if (row.ended) json.key("ended").boolean(*row.ended);
   write_costs(json, row.cost);
+  if (row.times) {
+    json.key("on_thread_ns").value(row.times->on_thread_ns);
+    json.key("stays").value(row.times->stays);
+  }
   if (row.total) {
     json.key("total").begin_object();
     write_costs(json, *row.total);
@@ -83,13 +94,15 @@ std::string render_json(const Recording& recording, const Answer& answer) {
     json.end_object();
   }
   if (recording.frequency_hz()) json.key("frequency_hz").value(std::uint64_t{*recording.frequency_hz()});
+  if (const auto achieved = recording.achieved_hz()) json.key("achieved_hz").decimal(*achieved);
   if (recording.accounting) write_accounting(json, *recording.accounting);
   json.key("rows").begin_array();
   for (const Row& row : answer.rows) write_row(json, recording, row);
   if (answer.others) write_row(json, recording, *answer.others);
   json.end_array();
   json.end_object();
-  return text + "\n";
+  text += '\n';
+  return text;
 }
 
 }  // namespace spanfold::report

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The text report: what a person sees first. Functions by self cost below each span, trace, service or process.
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ctime>
 
 #include "profile/accounting.h"
 #include "report/ids.h"
@@ -20,6 +22,12 @@ constexpr std::size_t kTraceDigits = 16;     // enough to find it again
 constexpr std::string_view kBold = "\x1b[1m";
 constexpr std::string_view kDim = "\x1b[2m";
 constexpr std::string_view kReset = "\x1b[0m";
+
+std::string iso_utc(std::uint64_t unix_nano) {
+  constexpr std::uint64_t kSecond = 1'000'000'000;
+  const auto seconds = static_cast<std::time_t>(unix_nano / kSecond);
+  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:09}Z", fmt::gmtime(seconds), unix_nano % kSecond);
+}
 
 std::string duration(std::uint64_t ns) {
   const auto value = static_cast<double>(ns);
@@ -45,13 +53,18 @@ class TextReport {
         all_(weight(answer.cost)) {}
 
   std::string render() {
-    if (answer_.rows.empty()) line("no samples match");
+    if (answer_.rows.empty()) {
+      line("no samples match");
+    } else {
+      rates();
+    }
     if (answer_.by == By::kFunction) {
       functions_table();
     } else {
       for (const Row& row : answer_.rows) {
         if (&row != &answer_.rows.front()) line("");
         heading(row);
+        bounds(row);
         if (answer_.by == By::kStack) {
           frames(row);
         } else {
@@ -60,7 +73,7 @@ class TextReport {
       }
       if (answer_.others) {
         line("");
-        line(fmt::format("and {} more", answer_.cut_rows) + costs(answer_.others->cost), kDim);
+        line(fmt::format("and {} more", answer_.cut_rows) + figures(*answer_.others), kDim);
       }
     }
     closing();
@@ -123,16 +136,41 @@ class TextReport {
     return text;
   }
 
+  // Costs, and time on threads where it is known.
+  [[nodiscard]] std::string figures(const Row& row) const {
+    std::string text = costs(row.cost);
+    if (!row.times) return text;
+    if (text.empty()) text += "   no samples";
+    const std::uint64_t stays = row.times->stays;
+    return text + fmt::format("   {} on threads in {} stay{}", duration(row.times->on_thread_ns), stays,
+                              stays == 1 ? "" : "s");
+  }
+
+  // Asked for, and what of it was achieved.
+  void rates() {
+    const auto achieved = recording_.achieved_hz();
+    if (!achieved) return;
+    line(fmt::format("asked {} Hz, achieved {:.1f} Hz", *recording_.frequency_hz(), *achieved));
+    line("");
+  }
+
+  // Where a span that was asked for begins and ends.
+  void bounds(const Row& row) {
+    if (!answer_.of_named_spans || !row.times || !row.ended) return;
+    line(fmt::format("  begin {}  {} {}", iso_utc(row.times->start_unix_nano), *row.ended ? "end" : "last seen",
+                     iso_utc(row.times->end_unix_nano)));
+  }
+
   // What a row cost is never cut: where both do not fit, it has a line of its own.
   void heading(const Row& row) {
     const std::string who = subject(row, answer_.by);
-    const std::string whole = who + costs(row.cost);
+    const std::string whole = who + figures(row);
     if (fit(whole, style_.width) == whole) {
       line(whole, kBold);
       return;
     }
     line(who, kBold);
-    line(costs(row.cost), kBold);
+    line(figures(row), kBold);
   }
 
   void function_line(std::string_view amount_text, double share, std::uint32_t frame) {

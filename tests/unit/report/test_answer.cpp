@@ -126,6 +126,8 @@ TEST_CASE("--top keeps the sum in a row of others") {
 
 TEST_CASE("text of one span") {
   CHECK(render({.spans = {"0101010101010101"}}) ==
+        "asked 99 Hz, achieved 99.0 Hz\n"
+        "\n"
         "span 0101010101010101  trace 1010101010101010…  checkout (pid 11)   ≈ 71 ms on CPU   7 samples at 99 Hz\n"
         "    5  71.4 %  parse(int)\n"
         "    2  28.6 %  shop::walk(int)\n"
@@ -136,6 +138,8 @@ TEST_CASE("text of one span") {
 
 TEST_CASE("text by function") {
   CHECK(render({.by = "function", .top = 2}) ==
+        "asked 99 Hz, achieved 99.0 Hz\n"
+        "\n"
         "   self            total          function\n"
         "      5  31.2 %        5  31.2 %  parse(int)\n"
         "      4  25.0 %        4  25.0 %  [background]\n"
@@ -162,9 +166,9 @@ TEST_CASE("JSON of one span") {
   CHECK(
       render({.format = "json", .spans = {"0202020202020202"}}) ==
       R"x({"schema":"spanfold.report/1","window":{"start_unix_nano":"1700000000000000000","duration_ns":1000000000},)x"
-      R"x("frequency_hz":99,"accounting":{"ticks":23,"in_span":12,"background":4,"idle":7,"filtered":0,"dropped":{},)x"
-      R"x("missed":0},"rows":[{"key":"0202020202020202","trace_id":"10101010101010101010101010101001",)x"
-      R"x("span_id":"0202020202020202","service":"checkout","pid":11,"process":"checkout-bin",)x"
+      R"x("frequency_hz":99,"achieved_hz":99.0,"accounting":{"ticks":23,"in_span":12,"background":4,"idle":7,)x"
+      R"x("filtered":0,"dropped":{},"missed":0},"rows":[{"key":"0202020202020202",)x"
+      R"x("trace_id":"10101010101010101010101010101001","span_id":"0202020202020202","service":"checkout","pid":11,"process":"checkout-bin",)x"
       R"x("on_cpu":{"samples":1,"ns":10101010},"stacks":[{"kind":"on_cpu","count":1,"ns":10101010,)x"
       R"x("frames":["shop::walk(int)","main"]}]}]})x"
       "\n");
