@@ -3,7 +3,7 @@
 
 import pathlib
 
-from . import rules, second, wire
+from . import rules, second, span_times, wire
 
 
 def load(path):
@@ -27,20 +27,27 @@ def validate(path):
 
 
 def count(increments):
-    """Samples by (trace id, span id) in hex, and by pid (None: not said) outside of spans."""
-    links, spans, background = [], {}, {}
+    """Samples by (trace id, span id) in hex, and by pid (None: not said) outside of spans; of spans with times, by the
+    same ids, their nanoseconds on threads and the number of the stays that are listed."""
+    links, strings, spans, background, times = [], [], {}, {}, {}
     for dictionary, resources in increments:
         links += dictionary["link"]
+        strings += dictionary["string"]
         for resource_profiles in resources:
             attributes = (resource_profiles["resource"] or {"attributes": []})["attributes"]
             pid = next((each["value"]["int_value"] for each in attributes if each["key"] == "process.pid"), None)
-            for scoped in resource_profiles["scope_profiles"]:
-                for sample in (sample for profile in scoped["profiles"] for sample in profile["samples"]):
+            for profile in (profile for scoped in resource_profiles["scope_profiles"] for profile in scoped["profiles"]):
+                timed = strings[(profile["sample_type"] or {"type_strindex": 0})["type_strindex"]] == span_times.TYPE[0]
+                for sample in profile["samples"]:
                     link = links[sample["link_index"]]
                     key = (link["trace_id"].hex(), link["span_id"].hex())
+                    if timed:
+                        length, stays = times.get(key, (0, 0))
+                        times[key] = (length + sum(sample["values"]), stays + len(sample["timestamps_unix_nano"]))
+                        continue
                     table, key = (spans, key) if sample["link_index"] else (background, pid)
                     table[key] = table.get(key, 0) + sum(sample["values"])
-    return {"spans": spans, "background": background}
+    return {"spans": spans, "background": background, "span_times": times}
 
 
 def differences(path, found):

@@ -3,6 +3,9 @@
 
 import re
 
+from . import span_times
+
+ON_CPU = ("samples", "count")
 TABLES = ("mapping", "location", "function", "link", "string", "attribute", "stack")
 FRAME_TYPES = {"native", "kernel", "go", "jvm", "cpython", "v8js", "abort-marker"}
 FATES = ("in_span", "background", "idle", "filtered")
@@ -139,24 +142,33 @@ class Checker:
             self.complain("a message without samples is not the last one")
         self.add_rows(dictionary)
         seen, accountings, windows, totals = set(), [], set(), {True: 0, False: 0}
+        on_cpu, timed = [], 0
         for resource_profiles in resources:
             self.check_resource(resource_profiles["resource"], seen)
-            for profile in self.profiles_of(resource_profiles):
+            profiles, links = self.profiles_of(resource_profiles), set()
+            for profile in profiles:
                 windows.add((profile["time_unix_nano"], profile["duration_nano"]))
                 attributes = self.attributes(profile["attribute_indices"], "a profile")
                 if "spanfold.ticks" in attributes:
                     accountings.append(attributes)
+                self.check_identity(profile)
+                if self.is_span_time(profile):
+                    span_times.check(self, profile, attributes, links)
+                    timed += len(profile["samples"])
+                    continue
+                on_cpu.append(profile)
                 self.check_profile(profile)
                 self.check_samples(profile["samples"], totals)
-                if not profile["samples"] and len(resources) != 1:
-                    self.complain("a profile without samples is not the only one of its message")
+            self.check_order(profiles)
+        if len(on_cpu) != 1 and not all(profile["samples"] for profile in on_cpu):
+            self.complain("an on-CPU profile without samples is not the only one of its message")
         if len(windows) != 1:
             self.complain(f"profiles of one message have {len(windows)} windows")
         if len(accountings) != 1:
             self.complain(f"{len(accountings)} profiles of one message carry the accounting")
         for attributes in accountings:
-            self.check_accounting(attributes, totals, resources)
-        self.last_was_empty = not any(totals.values())
+            self.check_accounting(attributes, totals, on_cpu)
+        self.last_was_empty = not any(totals.values()) and not timed
 
     def profiles_of(self, resource_profiles):
         profiles = []
@@ -164,9 +176,19 @@ class Checker:
             if (scoped["scope"] or {}).get("name") != "spanfold":
                 self.complain("the scope is not spanfold")
             profiles += scoped["profiles"]
-        if len(profiles) != 1:
-            self.complain(f"a process has {len(profiles)} profiles")
         return profiles
+
+    def is_span_time(self, profile):
+        return self.value_type(profile["sample_type"], "sample_type") == span_times.TYPE
+
+    def check_order(self, profiles):
+        """At most one of what ran on the CPU, the first; then span times, of ended spans and of others."""
+        timed = [self.is_span_time(profile) for profile in profiles]
+        if not profiles or timed != sorted(timed) or timed.count(False) > 1 or timed.count(True) > 2:
+            self.complain(f"a process has the profiles {['span times' if each else 'on CPU' for each in timed]}")
+        kinds = [tuple(profile["attribute_indices"]) for profile in profiles if self.is_span_time(profile)]
+        if len(set(kinds)) != len(kinds):
+            self.complain("a process has two profiles of span times that are alike")
 
     def check_resource(self, resource, seen):
         attributes = (resource or {"attributes": []})["attributes"]
@@ -185,12 +207,14 @@ class Checker:
         return self.string(value["type_strindex"], where), self.string(value["unit_strindex"], where)
 
     def check_profile(self, profile):
-        if self.value_type(profile["sample_type"], "sample_type") != ("samples", "count"):
+        if self.value_type(profile["sample_type"], "sample_type") != ON_CPU:
             self.complain("sample_type is not samples/count")
         if self.value_type(profile["period_type"], "period_type") != ("cpu", "nanoseconds"):
             self.complain("period_type is not cpu/nanoseconds")
         if profile["period"] <= 0:
             self.complain(f"period is {profile['period']}")
+
+    def check_identity(self, profile):
         if not profile["time_unix_nano"] or not 0 < profile["duration_nano"] < 1 << 63:
             self.complain(f"window of {profile['duration_nano']} ns at {profile['time_unix_nano']}")
         identity = profile["profile_id"]
@@ -215,7 +239,7 @@ class Checker:
             seen.add(identity)
             totals[sample["link_index"] != 0] += sum(sample["values"])
 
-    def check_accounting(self, attributes, totals, resources):
+    def check_accounting(self, attributes, totals, on_cpu):
         figures = {key.removeprefix("spanfold."): value for key, value in attributes.items() if key.startswith("spanfold.")}
         for name in ("ticks", *FATES, "missed", "frequency_hz"):
             if not isinstance(figures.get(name), int) or figures[name] < 0:
@@ -229,10 +253,17 @@ class Checker:
         # Zero with --background none.
         if totals[False] not in (0, figures["background"]):
             self.complain(f"{totals[False]} samples are not linked, the accounting says {figures['background']}")
-        for resource_profiles in resources:
-            for profile in self.profiles_of(resource_profiles):
-                if abs(profile["period"] * figures["frequency_hz"] - 1e9) > figures["frequency_hz"]:
-                    self.complain(f"period {profile['period']} is not that of {figures['frequency_hz']} Hz")
+        for name in ("recursion_misses", "unsampled"):
+            if not isinstance(figures.get(name, 0), int) or figures.get(name, 0) < 0:
+                self.complain(f"spanfold.{name} is {figures[name]!r}")
+        for profile in on_cpu:
+            if abs(profile["period"] * figures["frequency_hz"] - 1e9) > figures["frequency_hz"]:
+                self.complain(f"period {profile['period']} is not that of {figures['frequency_hz']} Hz")
+        if not on_cpu or not set(self.first_attributes(on_cpu)) >= set(attributes):
+            self.complain("the accounting is not on the first on-CPU profile")
+
+    def first_attributes(self, profiles):
+        return self.attributes(profiles[0]["attribute_indices"], "a profile")
 
     def finish(self):
         for name in TABLES:

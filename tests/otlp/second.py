@@ -61,22 +61,29 @@ def totals(path):
     if "error" in answer:
         raise ValueError(answer["error"])
     return {"spans": {tuple(span): value for span, value in answer["spans"]},
-            "background": {pid: value for pid, value in answer["background"]}}
+            "background": {pid: value for pid, value in answer["background"]},
+            "span_times": {tuple(span): tuple(value) for span, value in answer["span_times"]}}
 
 
 def read(messages, path):
     data = messages.ProfilesData()
     data.ParseFromString(pathlib.Path(path).read_bytes())
-    links, spans, background = data.dictionary.link_table, {}, {}
+    links, strings = data.dictionary.link_table, data.dictionary.string_table
+    spans, background, times = {}, {}, {}
     for resource_profiles in data.resource_profiles:
         pid = next((each.value.int_value for each in resource_profiles.resource.attributes if each.key == "process.pid"), None)
-        for scoped in resource_profiles.scope_profiles:
-            for sample in (sample for profile in scoped.profiles for sample in profile.samples):
+        for profile in (profile for scoped in resource_profiles.scope_profiles for profile in scoped.profiles):
+            timed = strings[profile.sample_type.type_strindex] == "span_thread_time"
+            for sample in profile.samples:
                 link = links[sample.link_index]
-                linked = sample.link_index != 0
-                table, key = (spans, (link.trace_id.hex(), link.span_id.hex())) if linked else (background, pid)
+                span = (link.trace_id.hex(), link.span_id.hex())
+                if timed:
+                    length, stays = times.get(span, (0, 0))
+                    times[span] = (length + sum(sample.values), stays + len(sample.timestamps_unix_nano))
+                    continue
+                table, key = (spans, span) if sample.link_index != 0 else (background, pid)
                 table[key] = table.get(key, 0) + sum(sample.values)
-    return {"spans": list(spans.items()), "background": list(background.items())}
+    return {"spans": list(spans.items()), "background": list(background.items()), "span_times": list(times.items())}
 
 
 def serve():

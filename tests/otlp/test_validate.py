@@ -137,7 +137,7 @@ class Good(Files):
 
     def test_totals(self):
         found = otlp.totals(self.write(increment(good()) + increment(later())))
-        self.assertEqual(found, {"spans": {("01" * 16, "02" * 8): 3}, "background": {7: 2}})
+        self.assertEqual(found, {"spans": {("01" * 16, "02" * 8): 3}, "background": {7: 2}, "span_times": {}})
 
     def test_torn_tail_of_a_killed_recorder(self):
         data = increment(good())

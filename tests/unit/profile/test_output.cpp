@@ -113,6 +113,28 @@ TEST_CASE("a file appears whole, and the one before is kept") {
   CHECK((info.st_mode & 0777 & ~0640) == 0);
 }
 
+TEST_CASE("any windows, with times of spans, as a file and as a folder") {
+  std::mt19937 random(29);
+  for (int round = 0; round < 8; ++round) {
+    const Folder folder;
+    test::World world;
+    const std::string path = folder / (round % 2 == 0 ? "run.otlp" : "run/");
+    auto output = open(path);
+    std::uint64_t samples = 0;
+    for (std::uint64_t number = 0; number < 5; ++number) {
+      Window window = test::random_window(world, random, number);
+      samples += window.accounting.in_span + window.accounting.background;
+      REQUIRE(output->write(std::move(window)));
+    }
+    REQUIRE(output->close());
+    std::uint64_t written = 0;
+    for (const auto& entry : fs::recursive_directory_iterator(folder.path())) {
+      if (entry.is_regular_file()) written += samples_in(entry.path().string());
+    }
+    CHECK(written == samples);
+  }
+}
+
 TEST_CASE("no window, no file") {
   const Folder folder;
   put(folder / "run.otlp", "before");
