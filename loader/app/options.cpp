@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <filesystem>
 #include <limits>
@@ -28,6 +29,8 @@ struct RawRecord {
   std::string background = "count";
   std::string context = "auto";
   std::string lifecycle = "auto";
+  std::string max_span_age;
+  std::string max_overhead;
   std::string symbols = "local";
   std::int64_t frequency_hz = 99;
   std::vector<std::int64_t> pids;
@@ -40,28 +43,49 @@ Error usage(std::string what, std::string hint = "see spanfold record --help") {
   return Error{.what = std::move(what), .hint = std::move(hint), .failure = Failure::kUsage};
 }
 
-void declare(CLI::App& cli, RawRecord& raw, RecordOptions& options) {
-  const auto some =
-      CLI::Validator([](const std::string& text) { return std::string(text.empty() ? "may not be empty" : ""); }, "");
-  cli.set_help_flag("-h,--help", "this text");
-  cli.add_option("-o,--output", options.output,
-                 "a file, a folder (ends in /) for one file each flush, or - (spanfold.otlp)")
-      ->check(some);
-  cli.add_option("--max-disk", raw.max_disk, "of a folder: the most that its files take in all, as 64M")->check(some);
+CLI::Validator not_empty() {
+  return {[](const std::string& text) { return std::string(text.empty() ? "may not be empty" : ""); }, ""};
+}
+
+// Where samples come from, and what they are taken of.
+void declare_sampling(CLI::App& cli, RawRecord& raw) {
   cli.add_option("-F,--freq", raw.frequency_hz, "samples a second on each CPU (99)");
   cli.add_option("-e,--event", raw.event, "what makes a sample (cpu-clock)");
-  cli.add_option("-d,--duration", raw.duration, "end after 10, 500ms, 10s, 5m, 1h (no limit)")->check(some);
+  cli.add_option("-d,--duration", raw.duration, "end after 10, 500ms, 10s, 5m, 1h (no limit)")->check(not_empty());
   cli.add_option("-p,--pid", raw.pids, "only these processes")->delimiter(',');
   cli.add_option("-t,--tid", raw.tids, "only these threads")->delimiter(',');
   cli.add_option("-C,--cpu", raw.cpus, "only these CPUs, as 0-3,5");
   cli.add_option("--background", raw.background, "samples outside any span: count (default), stacks, none")
       ->check(CLI::IsMember({"count", "stacks", "none"}));
+  cli.add_option("--max-overhead", raw.max_overhead,
+                 "sample less often where BPF and loader take more than this, in percent of one CPU (1; 0: no limit)")
+      ->check(not_empty());
+}
+
+// Which spans there are, and when they are over.
+void declare_spans(CLI::App& cli, RawRecord& raw, RecordOptions& options) {
   cli.add_option("--ctx-map", options.context_path, "the pinned context map (/sys/fs/bpf/otel/traces_ctx_v1)")
-      ->check(some);
+      ->check(not_empty());
   cli.add_option("--context", raw.context, "where spans are known from: auto (default), map")
       ->check(CLI::IsMember({"auto", "map"}));
-  cli.add_option("--lifecycle", raw.lifecycle, "how ends of spans are seen: auto (default), sweep")
-      ->check(CLI::IsMember({"auto", "sweep"}));
+  cli.add_option("--lifecycle", raw.lifecycle,
+                 "how ends of spans are seen: auto (default), fentry (hooks on the map), sweep (looking again)")
+      ->check(CLI::IsMember({"auto", "fentry", "sweep"}));
+  cli.add_flag("--span-times", options.span_times, "also when each span was on its threads, sampled or not");
+  cli.add_option("--max-span-age", raw.max_span_age,
+                 "a span that is longer on a thread counts as outside from then on (no limit)")
+      ->check(not_empty());
+}
+
+void declare(CLI::App& cli, RawRecord& raw, RecordOptions& options) {
+  const auto some = not_empty();
+  cli.set_help_flag("-h,--help", "this text");
+  cli.add_option("-o,--output", options.output,
+                 "a file, a folder (ends in /) for one file each flush, or - (spanfold.otlp)")
+      ->check(some);
+  cli.add_option("--max-disk", raw.max_disk, "of a folder: the most that its files take in all, as 64M")->check(some);
+  declare_sampling(cli, raw);
+  declare_spans(cli, raw, options);
   cli.add_option("--flush", raw.flush, "how often finished work leaves the process (5s)");
   cli.add_option("--symbols", raw.symbols, "local (default), none")->check(CLI::IsMember({"local", "none"}));
   cli.add_flag("-v,--verbose", raw.verbose, "more on standard error");
@@ -97,6 +121,30 @@ Status take_time(const std::string& raw, std::string_view option, std::uint64_t 
   return ok();
 }
 
+// Percent of one CPU: a plain decimal number.
+Status take_overhead(const std::string& raw, double& percent) {
+  constexpr double kMost = 10'000;  // a hundred CPUs
+  double value = 0;
+  const auto [end, error] = std::from_chars(raw.data(), raw.data() + raw.size(), value, std::chars_format::fixed);
+  // The comparison is false for what is no number.
+  if (error != std::errc{} || end != raw.data() + raw.size() || !(value >= 0 && value <= kMost)) {
+    return usage(fmt::format("--max-overhead: {} is out of range", raw),
+                 "percent of one CPU, as 1 or 0.5; 0: no limit");
+  }
+  percent = value;
+  return ok();
+}
+
+Status take_spans(const RawRecord& raw, RecordOptions& options) {
+  if (options.context_path.empty()) options.context_path = bpf::default_context_path();
+  // A bare name has no folder above it to look at.
+  options.context_path = std::filesystem::absolute(options.context_path);
+  if (raw.lifecycle == "fentry") options.lifecycle = bpf::Lifecycle::kFentry;
+  if (raw.lifecycle == "sweep") options.lifecycle = bpf::Lifecycle::kSweep;
+  if (raw.max_span_age.empty()) return ok();
+  return take_time(raw.max_span_age, "--max-span-age", 1'000'000, options.max_span_age_ns);
+}
+
 Status take_numbers(const RawRecord& raw, RecordOptions& options) {
   constexpr std::int64_t kMostHz = 100'000;  // the kernel runs a clock at 10 µs at the most
   if (raw.frequency_hz < 1 || raw.frequency_hz > kMostHz) {
@@ -112,6 +160,9 @@ Status take_numbers(const RawRecord& raw, RecordOptions& options) {
     if (!bytes) return usage(fmt::format("--max-disk: {}", bytes.error().what), bytes.error().hint);
     options.max_disk_bytes = *bytes;
   }
+  if (!raw.max_overhead.empty()) {
+    if (Status taken = take_overhead(raw.max_overhead, options.max_overhead_percent); !taken) return taken;
+  }
   return take_time(raw.flush, "--flush", kShortestFlushNs, options.flush_ns);
 }
 
@@ -122,9 +173,7 @@ Status take(const RawRecord& raw, RecordOptions& options) {
   if (Status taken = take_ids(raw.pids, "--pid", options.pids); !taken) return taken;
   if (Status taken = take_ids(raw.tids, "--tid", options.tids); !taken) return taken;
   if (Status taken = take_cpus(raw.cpus, options.cpus); !taken) return taken;
-  if (options.context_path.empty()) options.context_path = bpf::default_context_path();
-  // A bare name has no folder above it to look at.
-  options.context_path = std::filesystem::absolute(options.context_path);
+  if (Status taken = take_spans(raw, options); !taken) return taken;
   if (raw.background == "stacks") options.background = Background::kStacks;
   if (raw.background == "none") options.background = Background::kNone;
   options.local_symbols = raw.symbols == "local";

@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "base/result.h"
+#include "bpf/recorder.h"
 
 namespace spanfold::app {
 
@@ -23,6 +24,10 @@ struct RecordOptions {
   std::vector<int> cpus;  // empty: all
   Background background = Background::kCount;
   std::string context_path;
+  bpf::Lifecycle lifecycle = bpf::Lifecycle::kAuto;
+  bool span_times = false;
+  std::uint64_t max_span_age_ns = 0;  // 0: no limit
+  double max_overhead_percent = 1;    // of one CPU, programs and loader together; 0: no limit
   std::uint64_t flush_ns = 5'000'000'000;
   bool local_symbols = true;
   log::Level level = log::Level::kInfo;

@@ -10,6 +10,7 @@
 using spanfold::Failure;
 using spanfold::app::Background;
 using spanfold::app::parse_record;
+using spanfold::bpf::Lifecycle;
 
 TEST_CASE("defaults are those of the README") {
   const auto parsed = parse_record({});
@@ -21,6 +22,10 @@ TEST_CASE("defaults are those of the README") {
   CHECK(parsed->options.background == Background::kCount);
   CHECK(parsed->options.local_symbols);
   CHECK(parsed->options.command.empty());
+  CHECK(parsed->options.lifecycle == Lifecycle::kAuto);
+  CHECK(!parsed->options.span_times);
+  CHECK(parsed->options.max_span_age_ns == 0);
+  CHECK(parsed->options.max_overhead_percent == 1);
 }
 
 TEST_CASE("lists, repeats and the command") {
@@ -36,6 +41,20 @@ TEST_CASE("lists, repeats and the command") {
   REQUIRE(command);
   CHECK(command->options.frequency_hz == 49);
   CHECK(command->options.command == std::vector<std::string>{"sh", "-c", "exit 3", "--", "-F", "x"});
+}
+
+TEST_CASE("a span's life and its price") {
+  const auto parsed =
+      parse_record({"--lifecycle", "sweep", "--span-times", "--max-span-age", "30s", "--max-overhead", "0.25"});
+  REQUIRE(parsed);
+  CHECK(parsed->options.lifecycle == Lifecycle::kSweep);
+  CHECK(parsed->options.span_times);
+  CHECK(parsed->options.max_span_age_ns == 30'000'000'000);
+  CHECK(parsed->options.max_overhead_percent == 0.25);
+  const auto free = parse_record({"--lifecycle", "fentry", "--max-overhead", "0"});
+  REQUIRE(free);
+  CHECK(free->options.lifecycle == Lifecycle::kFentry);
+  CHECK(free->options.max_overhead_percent == 0);
 }
 
 TEST_CASE("what makes no sense is a usage error of one line with a hint") {
@@ -58,6 +77,18 @@ TEST_CASE("what makes no sense is a usage error of one line with a hint") {
                                                      {"--flush", "0"},
                                                      {"--flush", "1us"},
                                                      {"--max-disk", "big"},
+                                                     {"--lifecycle", "kprobe"},
+                                                     {"--max-span-age", "0"},
+                                                     {"--max-span-age", "old"},
+                                                     {"--max-span-age", ""},
+                                                     {"--max-overhead", "-1"},
+                                                     {"--max-overhead", "nan"},
+                                                     {"--max-overhead", "inf"},
+                                                     {"--max-overhead", "1e1"},
+                                                     {"--max-overhead", "1%"},
+                                                     {"--max-overhead", "1,5"},
+                                                     {"--max-overhead", "10001"},
+                                                     {"--max-overhead", ""},
                                                      {"stray"},
                                                      {"--symbols", "all"},
                                                      {"--"},
