@@ -66,6 +66,15 @@ int open_event(int cpu, std::uint32_t frequency_hz) {
   return static_cast<int>(syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC));
 }
 
+// The kernel turns the frequency of a clock into a fixed period in just this way.
+std::uint64_t period_of(std::uint32_t frequency_hz) { return kNanosecondsPerSecond / frequency_hz; }
+
+// What the event's own clock shows: the time that it has been running.
+std::uint64_t clock_of(const Fd& event) {
+  std::uint64_t clock_ns = 0;
+  return read(event.get(), &clock_ns, sizeof(clock_ns)) == sizeof(clock_ns) ? clock_ns : 0;
+}
+
 bool parse_number(std::string_view& text, int& value) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || value < 0) return false;
@@ -102,8 +111,6 @@ std::vector<int> parse_cpu_list(const std::string& text) {
 
 Result<ClockEvents> ClockEvents::open(std::uint32_t frequency_hz, const std::vector<int>& cpus, int program_fd) {
   ClockEvents clocks;
-  // The kernel turns the frequency of a clock into a fixed period in just this way.
-  clocks.period_ns_ = kNanosecondsPerSecond / frequency_hz;
   std::vector<int> wanted = cpus;
   if (wanted.empty()) {
     auto online = read_file("/sys/devices/system/cpu/online", 65536);
@@ -121,7 +128,7 @@ Result<ClockEvents> ClockEvents::open(std::uint32_t frequency_hz, const std::vec
       error.failure = Failure::kHost;
       return error;
     }
-    clocks.events_.push_back(std::move(event));
+    clocks.events_.push_back({.fd = std::move(event), .period_ns = period_of(frequency_hz)});
   }
   if (clocks.events_.empty()) {
     return Error{.what = "none of the CPUs asked for is online",
@@ -132,23 +139,48 @@ Result<ClockEvents> ClockEvents::open(std::uint32_t frequency_hz, const std::vec
 }
 
 Status ClockEvents::enable() {
-  for (const Fd& event : events_) {
-    if (ioctl(event.get(), PERF_EVENT_IOC_ENABLE, 0) != 0) return errno_error("start a cpu-clock event");
+  running_ = true;
+  for (const Event& event : events_) {
+    if (ioctl(event.fd.get(), PERF_EVENT_IOC_ENABLE, 0) != 0) return errno_error("start a cpu-clock event");
   }
   return ok();
 }
 
-Status ClockEvents::set_frequency(std::uint32_t /*frequency_hz*/) { return ok(); }
-
 void ClockEvents::disable() {
-  for (const Fd& event : events_) ioctl(event.get(), PERF_EVENT_IOC_DISABLE, 0);
+  running_ = false;
+  for (const Event& event : events_) ioctl(event.fd.get(), PERF_EVENT_IOC_DISABLE, 0);
+}
+
+// The event rests meanwhile, and its clock with it: no tick falls between the reading and the change.
+Status ClockEvents::set_period(Event& event, std::uint64_t period_ns) {
+  const int fd = event.fd.get();
+  if (running_ && ioctl(fd, PERF_EVENT_IOC_DISABLE, 0) != 0) return errno_error("stop a cpu-clock event");
+  // A clock keeps no frequency: it became a period at open, so the kernel takes nanoseconds here.
+  const bool changed = ioctl(fd, PERF_EVENT_IOC_PERIOD, &period_ns) == 0;
+  const int code = errno;
+  if (changed) {
+    const std::uint64_t clock_ns = clock_of(event.fd);
+    owed_before_ += (clock_ns - event.since_ns) / event.period_ns;
+    event.since_ns = clock_ns;
+    event.period_ns = period_ns;
+  }
+  if (running_ && ioctl(fd, PERF_EVENT_IOC_ENABLE, 0) != 0) return errno_error("start a cpu-clock event");
+  if (changed) return ok();
+  return Error{.what = fmt::format("set the period of a cpu-clock event to {} ns", period_ns), .code = code};
+}
+
+Status ClockEvents::set_frequency(std::uint32_t frequency_hz) {
+  for (Event& event : events_) {
+    if (Status set = set_period(event, period_of(frequency_hz)); !set) return set;
+  }
+  return ok();
 }
 
 std::uint64_t ClockEvents::owed() const {
-  std::uint64_t ticks = 0;
-  for (const Fd& event : events_) {
-    std::uint64_t clock_ns = 0;
-    if (read(event.get(), &clock_ns, sizeof(clock_ns)) == sizeof(clock_ns)) ticks += clock_ns / period_ns_;
+  std::uint64_t ticks = owed_before_;
+  for (const Event& event : events_) {
+    const std::uint64_t clock_ns = clock_of(event.fd);
+    if (clock_ns > event.since_ns) ticks += (clock_ns - event.since_ns) / event.period_ns;
   }
   return ticks;
 }

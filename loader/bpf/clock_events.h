@@ -17,16 +17,26 @@ class ClockEvents {
   static Result<ClockEvents> open(std::uint32_t frequency_hz, const std::vector<int>& cpus, int program_fd);
 
   Status enable();
-  // Samples at another rate from now on.
-  Status set_frequency(std::uint32_t frequency_hz);
   void disable();
-  // Ticks that all clocks have owed since they were enabled. Cheap enough for each flush (one read a CPU).
+  // From now on at another rate, on all CPUs; each clock begins a period anew. An error leaves the CPUs behind the one
+  // that refused at the rate of before, and owed() right.
+  Status set_frequency(std::uint32_t frequency_hz);
+  // Ticks that all clocks have owed since they were enabled, at whatever rate was in force. Cheap enough for each flush
+  // (one read a CPU).
   [[nodiscard]] std::uint64_t owed() const;
   [[nodiscard]] std::size_t cpus() const { return events_.size(); }
 
  private:
-  std::vector<Fd> events_;
-  std::uint64_t period_ns_ = 0;
+  struct Event {
+    Fd fd;
+    std::uint64_t period_ns = 0;
+    std::uint64_t since_ns = 0;  // what the event's own clock showed when the period began to be in force
+  };
+  Status set_period(Event& event, std::uint64_t period_ns);
+
+  std::vector<Event> events_;
+  std::uint64_t owed_before_ = 0;  // at the periods of before
+  bool running_ = false;
 };
 
 // Parses the kernel's list form, "0-3,5". Empty where the text is no such list.
