@@ -9,10 +9,13 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
+#include <vector>
 
 #include "base/log.h"
 
@@ -113,6 +116,21 @@ Result<Fd> create_and_pin(const std::string& path) {
   return fd;
 }
 
+// Of what the kernel reads at once. A bucket of the hash must fit: with as many buckets as entries, few hold ten.
+constexpr std::uint32_t kBatch = 1024;
+
+std::uint64_t hash_of_entry(const std::uint8_t* key, const std::uint8_t* value) {
+  std::array<std::uint64_t, 4> words{};
+  std::memcpy(words.data(), key, kContextKeyBytes);
+  std::memcpy(&words[1], value, kContextValueBytes);
+  std::uint64_t hash = 0;
+  for (const std::uint64_t word : words) {
+    hash = (hash ^ word) * 0x9e3779b97f4a7c15ULL;
+    hash ^= hash >> 32;
+  }
+  return hash;
+}
+
 }  // namespace
 
 std::string default_context_path() { return default_root() + "/otel/traces_ctx_v1"; }
@@ -134,6 +152,29 @@ Result<ContextMap> open_context_map(const std::string& path) {
     if (made.error().code != EEXIST) return made.error();
   }
   return Error{.what = fmt::format("the context map {} comes and goes", path), .failure = Failure::kHost};
+}
+
+std::optional<ContextGlimpse> glimpse_context_map(const std::string& path, std::uint64_t most_entries) {
+  LIBBPF_OPTS(bpf_obj_get_opts, read_only, .file_flags = BPF_F_RDONLY);
+  const Fd fd(bpf_obj_get_opts(path.c_str(), &read_only));
+  bpf_map_info info{};
+  if (!fd || !shape_problem(path, fd.get(), info).empty()) return std::nullopt;
+  std::vector<std::uint8_t> keys(std::size_t{kBatch} * info.key_size);
+  std::vector<std::uint8_t> values(std::size_t{kBatch} * info.value_size);
+  ContextGlimpse glimpse;
+  std::uint64_t place = 0;  // opaque; the first call takes none
+  bool more = true;
+  for (bool first = true; more && glimpse.entries < most_entries; first = false) {
+    std::uint32_t count = kBatch;
+    more = bpf_map_lookup_batch(fd.get(), first ? nullptr : &place, &place, keys.data(), values.data(), &count,
+                                nullptr) == 0;
+    if (!more && errno != ENOENT) return std::nullopt;
+    for (std::size_t at = 0; at < count; ++at) {
+      glimpse.sum += hash_of_entry(&keys[at * info.key_size], &values[at * info.value_size]);
+    }
+    glimpse.entries += count;
+  }
+  return glimpse;
 }
 
 bool context_map_empty(int fd) {

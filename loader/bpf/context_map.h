@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "base/fd.h"
@@ -29,6 +30,18 @@ struct ContextMap {
 // without fd and with a `problem`; errors are for what the host refuses. Mounts a bpffs where the path's default root
 // has none.
 [[nodiscard]] Result<ContextMap> open_context_map(const std::string& path);
+
+// What a map holds, in short: equal contents give equal glimpses, in whatever order they lie.
+struct ContextGlimpse {
+  std::uint64_t entries = 0;
+  std::uint64_t sum = 0;  // of a hash of each entry
+  bool operator==(const ContextGlimpse&) const = default;
+};
+
+// Looks at no more than `most_entries`, in batches, which leave the LRU order as it is. None where nothing is pinned at
+// `path`, or a map that is none of contexts, or where the kernel reads no batches.
+[[nodiscard]] std::optional<ContextGlimpse> glimpse_context_map(const std::string& path,
+                                                                std::uint64_t most_entries = kContextEntries);
 
 // True when the map holds no entry. Looks at keys only, so that the LRU order stays as it is.
 [[nodiscard]] bool context_map_empty(int fd);
