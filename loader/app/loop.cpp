@@ -47,15 +47,20 @@ Status Loop::run() {
   return ok();
 }
 
-Result<Fd> make_timer(std::uint64_t interval_ns, bool repeat) {
+Status arm_timer(const Fd& timer, std::uint64_t interval_ns, bool repeat) {
   constexpr std::uint64_t kSecond = 1'000'000'000;
-  Fd timer(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
-  if (!timer) return errno_error("create a timer");
   itimerspec when{};
   when.it_value.tv_sec = static_cast<time_t>(interval_ns / kSecond);
   when.it_value.tv_nsec = static_cast<decltype(when.it_value.tv_nsec)>(interval_ns % kSecond);
   if (repeat) when.it_interval = when.it_value;
   if (timerfd_settime(timer.get(), 0, &when, nullptr) != 0) return errno_error("set a timer");
+  return ok();
+}
+
+Result<Fd> make_timer(std::uint64_t interval_ns, bool repeat) {
+  Fd timer(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+  if (!timer) return errno_error("create a timer");
+  if (Status armed = arm_timer(timer, interval_ns, repeat); !armed) return armed.error();
   return timer;
 }
 

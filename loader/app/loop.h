@@ -33,6 +33,8 @@ class Loop {
 // Readable each time `interval_ns` has passed, or once after it. Empty it with drain_timer.
 [[nodiscard]] Result<Fd> make_timer(std::uint64_t interval_ns, bool repeat);
 void drain_timer(const Fd& timer);
+// From now on at another interval.
+[[nodiscard]] Status arm_timer(const Fd& timer, std::uint64_t interval_ns, bool repeat);
 
 // Blocks SIGINT, SIGTERM and SIGHUP for this process and gives a descriptor that is readable when one came. SIGPIPE is
 // ignored: a closed pipe shows as EPIPE.

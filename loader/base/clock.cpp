@@ -71,6 +71,7 @@ Error usage(std::string what, std::string hint) {
 
 std::uint64_t boot_clock_ns() { return read_clock_ns(CLOCK_BOOTTIME); }
 std::uint64_t unix_clock_ns() { return read_clock_ns(CLOCK_REALTIME); }
+std::uint64_t process_cpu_ns() { return read_clock_ns(CLOCK_PROCESS_CPUTIME_ID); }
 
 BootToUnix BootToUnix::now() {
   constexpr int kPairs = 8;

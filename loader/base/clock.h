@@ -15,6 +15,9 @@ namespace spanfold {
 // Nanoseconds since 1970 (CLOCK_REALTIME): jumps when somebody sets the clock.
 [[nodiscard]] std::uint64_t unix_clock_ns();
 
+// CPU time of this process so far, all threads, user and kernel (CLOCK_PROCESS_CPUTIME_ID).
+[[nodiscard]] std::uint64_t process_cpu_ns();
+
 // Translates boot time to Unix time by a difference that is measured once: equal inputs give equal outputs, and the
 // distance between two times stays what the boot clock says even when somebody sets the clock meanwhile.
 class BootToUnix {
