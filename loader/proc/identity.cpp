@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "proc/identity.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -15,9 +16,19 @@ namespace {
 
 constexpr std::uint64_t kSecondNs = 1'000'000'000;
 
+// The offsets that this process can read are those of its children's time namespace. Until one is made they are its own
+// too, and again after exec (before Linux 6.0 only in what it forks).
+bool shares_offsets_with_children() {
+  struct stat own {};
+  struct stat children {};
+  return ::stat("/proc/self/ns/time", &own) != 0 || ::stat("/proc/self/ns/time_for_children", &children) != 0 ||
+         own.st_ino == children.st_ino;
+}
+
 // Start times in /proc are shifted by the reader's time namespace, those of the kernel side are not. Lines of
 // /proc/self/timens_offsets (time_namespaces(7)): "boottime <seconds> <nanoseconds>".
 std::int64_t boot_clock_shift_ns() {
+  if (!shares_offsets_with_children()) return 0;
   const auto text = read_file("/proc/self/timens_offsets", 4096);
   if (!text) return 0;  // before 5.6 there are no time namespaces
   const std::size_t at = text->find("boottime");
