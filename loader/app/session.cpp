@@ -251,7 +251,7 @@ Status Session::flush(bool last) {
   }
   Status written = write_window(std::move(window), last);
   gather_.end_flush(forget);
-  diagnosis_.look(*recorder_, total_.in_span, total_.background, last);
+  diagnosis_.look(*recorder_, *bank, total_.in_span, total_.background, last);
   progress_.show(total_, gather_.spans());
   return written;
 }
