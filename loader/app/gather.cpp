@@ -2,9 +2,9 @@
 #include "app/gather.h"
 
 #include <algorithm>
-#include <array>
-#include <cstring>
 #include <utility>
+
+#include "app/span_hash.h"
 
 namespace spanfold::app {
 namespace {
@@ -29,13 +29,6 @@ profile::Attributes as_attributes(const proc::ProcessAttributes& pairs) {
 
 profile::Sample synthetic(const Frame& frame, std::uint64_t samples) {
   return {.frames = {&frame, 1}, .value = samples};
-}
-
-std::uint64_t hash_of(const SpanContext& span) {
-  std::array<std::uint64_t, 3> words{};
-  std::memcpy(words.data(), span.trace_id.data(), 16);
-  std::memcpy(&words[2], span.span_id.data(), 8);
-  return (words[0] ^ words[2]) * 0x9e3779b97f4a7c15ULL ^ words[1];
 }
 
 }  // namespace
@@ -80,6 +73,7 @@ void Gather::on_fold(const bpf::FoldDelta& fold) {
   for (const bpf::StackCount& stack : fold.stacks) {
     rows.push_back({.process = fold.process, .span = fold.span, .stack_id = stack.stack_id, .samples = stack.samples});
   }
+  if (options_.span_times) span_times_.add(fold, is_next);
 }
 
 profile::ProcessSamples& Gather::process_of(const ProcessKey& key, Processes& processes) {
@@ -121,6 +115,10 @@ void Gather::add_background(const bpf::Bank& bank, Processes& processes) {
   rest.on_cpu.push_back(synthetic(kBackgroundFrame, others));
 }
 
+void Gather::add_span_times(const bpf::Bank& bank, const WindowTime& time, Processes& processes) {
+  for (auto& [key, spans] : span_times_.window(bank, time)) process_of(key, processes).span_times = std::move(spans);
+}
+
 // A million bytes are enough to know again: when it is full it starts anew, and a span that then goes on counts twice.
 void Gather::count_spans() {
   constexpr std::size_t kMostKnown = 32768;
@@ -131,14 +129,17 @@ void Gather::count_spans() {
   }
 }
 
-profile::Window Gather::window(const bpf::Bank& bank) {
+profile::Window Gather::window(const bpf::Bank& bank, const WindowTime& time, std::uint32_t frequency_hz) {
   name_stacks();
   count_spans();
   Processes processes;
   add_rows(processes);
   add_background(bank, processes);
+  add_span_times(bank, time, processes);
   profile::Window window;
-  window.frequency_hz = options_.frequency_hz;
+  window.start_unix_nano = time.start_unix_nano();
+  window.duration_ns = time.duration_ns();
+  window.frequency_hz = frequency_hz;
   window.accounting.ticks = bank.ticks;
   window.accounting.in_span = bank.in_span;
   window.accounting.background = bank.background;

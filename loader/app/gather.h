@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "app/options.h"
+#include "app/span_times.h"
+#include "app/window_time.h"
 #include "base/frame.h"
 #include "base/process.h"
 #include "bpf/events.h"
@@ -22,7 +24,7 @@ namespace spanfold::app {
 struct GatherOptions {
   bool local_symbols = true;
   Background background = Background::kCount;
-  std::uint32_t frequency_hz = 99;
+  bool span_times = false;
   // Frames of known stacks, 32 bytes each. Beyond, stacks that are not seen again are forgotten at the next flush.
   std::size_t most_frames = std::size_t{1} << 18;
 };
@@ -42,13 +44,15 @@ class Gather : public bpf::Sink {
   [[nodiscard]] bool wants_to_forget() const { return frames_ > options_.most_frames; }
   // Call before a flush of the kernel side: stacks that arrive from here on outlive its forgetting.
   void begin_flush() { ++flush_; }
-  // The window of the flush. Its frames live until the next call of anything here.
-  profile::Window window(const bpf::Bank& bank);
+  // The window of the flush, sampled at `frequency_hz`. Its frames live until the next call of anything here.
+  profile::Window window(const bpf::Bank& bank, const WindowTime& time, std::uint32_t frequency_hz);
   // After the window was written: drops what it needed and nothing else does.
   void end_flush(bool forget);
 
   [[nodiscard]] std::uint64_t spans() const { return spans_; }
   [[nodiscard]] std::uint64_t frames_lost() const { return frames_lost_; }
+  // Of the last window.
+  [[nodiscard]] std::uint64_t span_times_left_out() const { return span_times_.left_out(); }
 
  private:
   struct Stack {
@@ -72,6 +76,7 @@ class Gather : public bpf::Sink {
 
   void add_rows(Processes& processes);
   void add_background(const bpf::Bank& bank, Processes& processes);
+  void add_span_times(const bpf::Bank& bank, const WindowTime& time, Processes& processes);
   profile::ProcessSamples& process_of(const ProcessKey& key, Processes& processes);
   void name_stacks();
   void count_spans();
@@ -85,7 +90,8 @@ class Gather : public bpf::Sink {
   std::size_t frames_ = 0;      // in all of them
   std::vector<Row> rows_;       // of the epoch that is being gathered
   std::vector<Row> next_rows_;  // of the one after it: what ticks while a flush is under way
-  std::uint32_t epoch_ = 0;     // being gathered
+  SpanTimes span_times_;
+  std::uint32_t epoch_ = 0;  // being gathered
   std::uint32_t flush_ = 0;
   std::unordered_set<std::uint64_t> known_spans_;  // hashes, so that a span across flushes counts once
   std::uint64_t spans_ = 0;

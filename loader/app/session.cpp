@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/session.h"
 
-#include <fmt/format.h>
 #include <signal.h>
 #include <sys/random.h>
 #include <sys/signalfd.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,12 +16,15 @@
 #include "app/child.h"
 #include "app/diagnosis.h"
 #include "app/gather.h"
+#include "app/instance_lock.h"
 #include "app/loop.h"
 #include "app/progress.h"
+#include "app/rate.h"
+#include "app/recorder_setup.h"
 #include "app/version.h"
+#include "app/window_time.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "bpf/host.h"
 #include "bpf/recorder.h"
 #include "profile/output.h"
 
@@ -33,21 +33,6 @@ namespace {
 
 constexpr std::uint64_t kWarmUpNs = 200'000'000;
 
-// A size for tests alone, which make the kernel side's stores tiny to see what overflows.
-std::uint32_t test_size(const char* name, std::uint32_t normal) {
-  const char* text = std::getenv(name);
-  if (text == nullptr) return normal;
-  return static_cast<std::uint32_t>(std::strtoul(text, nullptr, 10));
-}
-
-bpf::Sizes sizes_from_environment() {
-  bpf::Sizes sizes;
-  sizes.ring_bytes = test_size("SPANFOLD_TEST_RING_BYTES", sizes.ring_bytes);
-  sizes.tables = test_size("SPANFOLD_TEST_TABLES", sizes.tables);
-  sizes.buckets = test_size("SPANFOLD_TEST_BUCKETS", sizes.buckets);
-  return sizes;
-}
-
 Loop::Action stop_action(Loop& loop) {
   return [&loop]() -> Status {
     loop.stop();
@@ -55,39 +40,46 @@ Loop::Action stop_action(Loop& loop) {
   };
 }
 
+std::uint64_t patience_ns() { return test_value("SPANFOLD_TEST_PATIENCE_NS", kPatienceNs); }
+
 class Session {
  public:
   explicit Session(const RecordOptions& options)
       : options_(options),
         gather_({.local_symbols = options.local_symbols,
                  .background = options.background,
-                 .frequency_hz = options.frequency_hz}),
-        diagnosis_(options.context_path) {}
+                 .span_times = options.span_times}),
+        diagnosis_(options.context_path, patience_ns()),
+        rate_({.limit_percent = options.max_overhead_percent,
+               .frequency_hz = options.frequency_hz,
+               .slice_ns = patience_ns() / 2}) {}
 
   Result<int> run();
 
  private:
-  Status check_host() const;
-  Status open_kernel_side();
-  Status open_targets();
   Status watch_all(Loop& loop);
   Status start();
+  Status sweep();
   Status flush(bool last);
   Result<int> finish(const Status& outcome);
   Status on_target_gone(Loop& loop, int fd);
   Status on_signal(Loop& loop);
   static Status watch_timer(Loop& loop, Fd& timer, std::uint64_t interval_ns, bool repeat, Loop::Action action);
+  void take_stock(const bpf::Bank& bank, const profile::Window& window);
   Status write_window(profile::Window window, bool last);
 
   const RecordOptions& options_;
   Gather gather_;
   Diagnosis diagnosis_;
+  Rate rate_;
   Progress progress_;
   std::optional<Child> child_;
   std::unique_ptr<bpf::Recorder> recorder_;
   std::unique_ptr<profile::Output> output_;
+  Fd lock_;
   Fd signals_;
   Fd flush_timer_;
+  Fd sweep_timer_;
   Fd warm_up_timer_;
   Fd end_timer_;
   Fd grace_timer_;
@@ -95,54 +87,10 @@ class Session {
   std::vector<Fd> targets_;
   profile::Accounting total_;
   std::uint64_t window_start_ns_ = 0;  // boot clock
-  bool write_failed_ = false;          // and said so
+  std::uint64_t sweep_period_ns_ = 0;  // of the timer
+  bool left_out_said_ = false;
+  bool write_failed_ = false;  // and said so
 };
-
-Status Session::check_host() const {
-  if (Status capable = bpf::check_capabilities(); !capable) return capable;
-  if (bpf::in_host_pid_namespace()) return ok();
-  if (!options_.command.empty() || !options_.pids.empty() || !options_.tids.empty()) {
-    return Error{.what = "this is not the host's pid namespace, where --pid, --tid and a command have other numbers",
-                 .hint = "run on the host, or with hostPID: true",
-                 .failure = Failure::kHost};
-  }
-  log::warning("this is not the host's pid namespace: processes cannot be named here; run with hostPID: true");
-  return ok();
-}
-
-Status Session::open_kernel_side() {
-  bpf::RecorderOptions options;
-  options.frequency_hz = options_.frequency_hz;
-  options.cpus = options_.cpus;
-  options.pids = options_.pids;
-  options.tids = options_.tids;
-  options.background_stacks = options_.background == Background::kStacks;
-  options.context_path = options_.context_path;
-  options.sizes = sizes_from_environment();
-  if (child_) {
-    options.pids.push_back(static_cast<std::uint32_t>(child_->pid()));
-    options.follow_forks = true;
-  }
-  auto recorder = bpf::Recorder::open(options);
-  if (!recorder) return recorder.error();
-  recorder_ = std::move(*recorder);
-  return ok();
-}
-
-// A recording of given processes ends with the last of them.
-Status Session::open_targets() {
-  for (const std::uint32_t pid : options_.pids) {
-    Fd target(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
-    if (!target) return errno_error(fmt::format("watch process {}", pid), "--pid takes processes that are running");
-    targets_.push_back(std::move(target));
-  }
-  for (const std::uint32_t tid : options_.tids) {
-    if (kill(static_cast<pid_t>(tid), 0) != 0 && errno == ESRCH) {
-      return errno_error(fmt::format("find thread {}", tid), "--tid takes threads that are running");
-    }
-  }
-  return ok();
-}
 
 Status Session::on_target_gone(Loop& loop, int fd) {
   loop.unwatch(fd);
@@ -198,6 +146,9 @@ Status Session::watch_all(Loop& loop) {
     if (Status watched = loop.watch(fd, [this, &loop, fd] { return on_target_gone(loop, fd); }); !watched)
       return watched;
   }
+  sweep_period_ns_ = recorder_->sweep_period_ns();
+  auto look_again = [this] { return sweep(); };
+  if (Status watched = watch_timer(loop, sweep_timer_, sweep_period_ns_, true, look_again); !watched) return watched;
   if (Status watched = loop.watch(signals_.get(), [this, &loop] { return on_signal(loop); }); !watched) return watched;
   if (Status watched = loop.watch(recorder_->wakeup_fd(), [this] { return recorder_->drain(gather_); }); !watched) {
     return watched;
@@ -205,8 +156,18 @@ Status Session::watch_all(Loop& loop) {
   return watch_timer(loop, flush_timer_, options_.flush_ns, true, [this] { return flush(false); });
 }
 
+// The period changes when the hooks are given up.
+Status Session::sweep() {
+  if (Status swept = recorder_->sweep(gather_); !swept) return swept;
+  const std::uint64_t period_ns = recorder_->sweep_period_ns();
+  if (period_ns == sweep_period_ns_) return ok();
+  sweep_period_ns_ = period_ns;
+  return arm_timer(sweep_timer_, period_ns, true);
+}
+
 Status Session::start() {
   window_start_ns_ = boot_clock_ns();
+  rate_.begin();
   if (Status started = recorder_->start(); !started) return started;
   if (child_) {
     if (Status running = child_->run(); !running) return running;
@@ -229,31 +190,41 @@ Status Session::write_window(profile::Window window, bool last) {
 Status Session::flush(bool last) {
   const bool forget = !last && gather_.wants_to_forget();
   const std::uint64_t next_start_ns = boot_clock_ns();
+  const std::uint32_t frequency_hz = rate_.frequency_hz();
   gather_.begin_flush();
+  if (!last) rate_.change(*recorder_);
   Result<bpf::Bank> bank = recorder_->flush(gather_, forget);
   if (!bank) return bank.error();
 
-  profile::Window window = gather_.window(*bank);
   // Measured anew each time: somebody may have set the clock. Windows overlap by the time that a flush takes, so that
   // each encloses its samples.
-  const BootToUnix unix = BootToUnix::now();
-  window.start_unix_nano = unix.unix_ns(window_start_ns_);
-  window.duration_ns = boot_clock_ns() - window_start_ns_;
-  window_start_ns_ = next_start_ns;
+  const WindowTime time(window_start_ns_, boot_clock_ns(), BootToUnix::now(), recorder_->clock_shift_ns());
+  profile::Window window = gather_.window(*bank, time, frequency_hz);
   if (getrandom(window.id_seed.data(), window.id_seed.size(), 0) != static_cast<ssize_t>(window.id_seed.size())) {
     return errno_error("get random profile ids");
   }
-  if (!window.accounting.adds_up())
-    log::warning("the accounting of this flush does not add up: this is a bug in spanfold");
   total_ += window.accounting;
-  for (const auto& [name, count] : bank->side) {
-    if (count > 0) log::debug("{} {}", name, count);
-  }
+  take_stock(*bank, window);
   Status written = write_window(std::move(window), last);
   gather_.end_flush(forget);
   diagnosis_.look(*recorder_, *bank, total_.in_span, total_.background, last);
+  if (!last) rate_.judge(*bank, next_start_ns - window_start_ns_, frequency_hz);
+  window_start_ns_ = next_start_ns;
   progress_.show(total_, gather_.spans());
   return written;
+}
+
+// What a flush has to say beside its window.
+void Session::take_stock(const bpf::Bank& bank, const profile::Window& window) {
+  if (!window.accounting.adds_up())
+    log::warning("the accounting of this flush does not add up: this is a bug in spanfold");
+  for (const auto& [name, count] : bank.side) {
+    if (count > 0) log::debug("{} {}", name, count);
+  }
+  if (gather_.span_times_left_out() == 0 || left_out_said_) return;
+  left_out_said_ = true;
+  log::warning("span times: {} stays left out, of more spans than one flush takes; a shorter --flush takes them",
+               gather_.span_times_left_out());
 }
 
 // Whatever ended the recording, what was gathered is written.
@@ -275,7 +246,7 @@ Result<int> Session::finish(const Status& outcome) {
 }
 
 Result<int> Session::run() {
-  if (Status host = check_host(); !host) return host.error();
+  if (Status host = check_host(options_); !host) return host.error();
   auto signals = take_signals();
   if (!signals) return signals.error();
   signals_ = std::move(*signals);
@@ -284,8 +255,14 @@ Result<int> Session::run() {
     if (!child) return child.error();
     child_.emplace(std::move(*child));
   }
-  if (Status opened = open_targets(); !opened) return opened.error();
-  if (Status opened = open_kernel_side(); !opened) return opened.error();
+  auto targets = open_targets(options_);
+  if (!targets) return targets.error();
+  targets_ = std::move(*targets);
+  const std::optional<pid_t> command = child_ ? std::optional(child_->pid()) : std::nullopt;
+  auto recorder = bpf::Recorder::open(recorder_options(options_, command));
+  if (!recorder) return recorder.error();
+  recorder_ = std::move(*recorder);
+  lock_ = announce_recording(options_.context_path);
   auto output =
       profile::open_output({.path = options_.output, .max_disk_bytes = options_.max_disk_bytes, .version = kVersion});
   if (!output) return output.error();

@@ -2,12 +2,16 @@
 """The few bpf(2) calls that tests make themselves: maps of any shape, pins, entries."""
 
 import ctypes
+import errno
 import os
+import pathlib
+import re
 import struct
 
 _CALL = {"x86_64": 321, "aarch64": 280}[os.uname().machine]
 _MAP_CREATE, _MAP_LOOKUP, _MAP_UPDATE, _MAP_DELETE, _PROG_LOAD, _PIN, _GET, _INFO = 0, 1, 2, 3, 5, 6, 7, 15
 HASH, LRU_HASH = 1, 9
+_PROG_BY_ID = 13
 _SOCKET_FILTER = 1
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -59,6 +63,24 @@ def pinned_shape(path):
         return shape(fd)
     finally:
         os.close(fd)
+
+
+def programs_of(pid):
+    """The ids of the programs that a process holds open."""
+    ids = set()
+    for info in pathlib.Path(f"/proc/{pid}/fdinfo").iterdir():
+        ids.update(int(number) for number in re.findall(r"^prog_id:\s*(\d+)", info.read_text(), re.MULTILINE))
+    return ids
+
+
+def is_loaded(program_id):
+    try:
+        os.close(_bpf(_PROG_BY_ID, struct.pack("=II", program_id, 0)))
+    except OSError as error:
+        if error.errno != errno.ENOENT:
+            raise
+        return False
+    return True
 
 
 class ContextMap:

@@ -13,9 +13,13 @@ using spanfold::ProcessKey;
 using spanfold::SpanContext;
 using spanfold::app::Background;
 using spanfold::app::Gather;
+using spanfold::app::WindowTime;
+using spanfold::bpf::Bank;
 using spanfold::profile::Window;
 
 namespace {
+
+constexpr WindowTime kTime(1'000, 2'000, spanfold::BootToUnix(5'000), 0);
 
 // No process has this pid: its frames stay addresses.
 constexpr ProcessKey kProcess{.start_boottime_ns = 5, .pid = 0x7ffffff0, .exec_id = 1};
@@ -63,17 +67,17 @@ TEST_CASE("deltas of a flush are in its window, those of the next epoch in the n
   gather.begin_flush();
   fold(gather, 0, 1, 11, 2);
   fold(gather, 1, 2, 11, 5);
-  CHECK(sums_of(gather.window({.epoch = 0, .ticks = 5, .in_span = 5})) == Sums{{{1, ""}, 5}});
+  CHECK(sums_of(gather.window({.epoch = 0, .ticks = 5, .in_span = 5}, kTime, 99)) == Sums{{{1, ""}, 5}});
   gather.end_flush(false);
   gather.begin_flush();
   // A record that the ring refused at the flush before comes late.
   fold(gather, 0, 1, 11, 1);
-  CHECK(sums_of(gather.window({.epoch = 1, .ticks = 6, .in_span = 6})) == Sums{{{1, ""}, 1}, {{2, ""}, 5}});
+  CHECK(sums_of(gather.window({.epoch = 1, .ticks = 6, .in_span = 6}, kTime, 99)) == Sums{{{1, ""}, 1}, {{2, ""}, 5}});
   gather.end_flush(false);
   CHECK(gather.spans() == 2);
   gather.begin_flush();
   fold(gather, 2, 2, 11, 1);  // a span that rested for a flush is no new one
-  (void)gather.window({.epoch = 2, .ticks = 1, .in_span = 1});
+  (void)gather.window({.epoch = 2, .ticks = 1, .in_span = 1}, kTime, 99);
   CHECK(gather.spans() == 2);
 }
 
@@ -81,7 +85,7 @@ TEST_CASE("samples without their frames are kept, and said") {
   Gather gather({});
   fold(gather, 0, 1, 99, 4);
   gather.begin_flush();
-  CHECK(sums_of(gather.window({.ticks = 4, .in_span = 4})) == Sums{{{1, "[frames lost]"}, 4}});
+  CHECK(sums_of(gather.window({.ticks = 4, .in_span = 4}, kTime, 99)) == Sums{{{1, "[frames lost]"}, 4}});
   CHECK(gather.frames_lost() == 4);
 }
 
@@ -92,45 +96,85 @@ TEST_CASE("a stack without frames and one that was cut are marked") {
   fold(gather, 0, 1, 1, 1);
   fold(gather, 0, 2, 2, 1);
   gather.begin_flush();
-  CHECK(sums_of(gather.window({.ticks = 2, .in_span = 2})) == Sums{{{1, "[unknown]"}, 1}, {{2, "[truncated]"}, 1}});
+  CHECK(sums_of(gather.window({.ticks = 2, .in_span = 2}, kTime, 99)) ==
+        Sums{{{1, "[unknown]"}, 1}, {{2, "[truncated]"}, 1}});
 }
 
 TEST_CASE("background: a share for each process that carried a span, and one for all others") {
   Gather gather({});
   gather.begin_flush();
-  const Window window = gather.window({.ticks = 10, .background = 10, .by_process = {{kProcess, 4}}});
+  const Bank bank{.ticks = 10, .background = 10, .by_process = {{kProcess, 4}}, .carriers = {kProcess}};
+  const Window window = gather.window(bank, kTime, 99);
   REQUIRE(window.processes.size() == 2);
   CHECK(window.processes[0].on_cpu[0].value == 6);  // all others: no process
   CHECK(window.processes[1].on_cpu[0].value == 4);
   CHECK(sums_of(window) == Sums{{{0, "[background]"}, 10}});
 }
 
+TEST_CASE("background of processes that never carried a span is that of all others") {
+  Gather gather({});
+  gather.begin_flush();
+  ProcessKey other = kProcess;
+  other.pid -= 1;
+  const Bank bank{.ticks = 10, .background = 10, .by_process = {{other, 3}, {kProcess, 4}}, .carriers = {kProcess}};
+  const Window window = gather.window(bank, kTime, 99);
+  REQUIRE(window.processes.size() == 2);
+  CHECK(window.processes[0].on_cpu[0].value == 6);
+  CHECK(window.processes[1].on_cpu[0].value == 4);
+}
+
+TEST_CASE("span times are those of the window's processes, sampled or not, and only when asked for") {
+  for (const bool asked : {true, false}) {
+    Gather gather({.span_times = asked});
+    gather.on_fold({.epoch = 0,
+                    .span = span_of(1),
+                    .process = kProcess,
+                    .tid = 7,
+                    .first_boottime_ns = 1'200,
+                    .last_boottime_ns = 1'500,
+                    .on_thread_ns = 300,
+                    .end_seen = true,
+                    .gone = true});
+    gather.begin_flush();
+    const Window window = gather.window({}, kTime, 49);
+    CHECK(window.start_unix_nano == 6'000);
+    CHECK(window.duration_ns == 1'000);
+    CHECK(window.frequency_hz == 49);
+    REQUIRE(window.processes.size() == (asked ? 1 : 0));
+    if (!asked) continue;
+    const auto& times = window.processes[0].span_times;
+    REQUIRE(times.size() == 1);
+    CHECK(times[0].ended);
+    CHECK(times[0].stays[0].begin_unix_nano == 6'200);
+  }
+}
+
 TEST_CASE("background none writes none, stacks writes the stacks") {
   Gather none({.background = Background::kNone});
   none.begin_flush();
-  CHECK(none.window({.ticks = 10, .background = 10, .by_process = {{kProcess, 4}}}).processes.empty());
+  CHECK(none.window({.ticks = 10, .background = 10, .by_process = {{kProcess, 4}}}, kTime, 99).processes.empty());
   Gather stacks({.background = Background::kStacks});
   see(stacks, 1);
   fold(stacks, 0, 0, 1, 3);
   stacks.begin_flush();
-  CHECK(sums_of(stacks.window({.ticks = 3, .background = 3})) == Sums{{{0, ""}, 3}});
+  CHECK(sums_of(stacks.window({.ticks = 3, .background = 3}, kTime, 99)) == Sums{{{0, ""}, 3}});
 }
 
 TEST_CASE("forgetting drops what was not seen since the flush began, and nothing else") {
   Gather gather({.most_frames = 5});
   see(gather, 1);
-  (void)gather.window({});
+  (void)gather.window({}, kTime, 99);
   CHECK(!gather.wants_to_forget());
   see(gather, 2);
-  (void)gather.window({});
+  (void)gather.window({}, kTime, 99);
   CHECK(gather.wants_to_forget());
   gather.begin_flush();
   see(gather, 2);  // sent anew, because the kernel side was told
-  (void)gather.window({});
+  (void)gather.window({}, kTime, 99);
   gather.end_flush(true);
   CHECK(!gather.wants_to_forget());
   fold(gather, 1, 1, 1, 1);
   fold(gather, 1, 2, 2, 1);
   gather.begin_flush();
-  CHECK(sums_of(gather.window({.ticks = 2, .in_span = 2})) == Sums{{{1, "[frames lost]"}, 1}, {{2, ""}, 1}});
+  CHECK(sums_of(gather.window({.ticks = 2, .in_span = 2}, kTime, 99)) == Sums{{{1, "[frames lost]"}, 1}, {{2, ""}, 1}});
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lines of /proc/locks. (That recorders see each other: tests/e2e/test_neighbours.py.)
+// Lines of /proc/locks. (That recorders see each other: tests/e2e/test_diagnosis.py.)
 #include <doctest/doctest.h>
 #include <sys/sysmacros.h>
 
