@@ -174,7 +174,7 @@ def file_accounting(path):
     if (linked, unlinked) != (figures["in_span"], figures["background"]):
         raise AssertionError(f"{path.name} holds {linked} samples in spans, {unlinked} outside, it claims {figures}")
     shown = {(row["trace_id"], row["span_id"]): samples(row) for row in report["rows"] if "span_id" in row}
-    if shown != totals["spans"]:
+    if {span: count for span, count in shown.items() if count > 0} != totals["spans"]:  # others have times only
         raise AssertionError(f"{path.name}: the report shows other samples of spans than a plain decoder finds")
     return figures
 
@@ -184,7 +184,7 @@ def samples(row):
 
 
 def spanfold(*arguments, timeout=60, **kwargs):
-    """Runs spanfold to its end: (exit code, stdout, stderr)."""
+    """run() of spanfold."""
     return run(SPANFOLD, *arguments, timeout=timeout, **kwargs)
 
 

@@ -139,6 +139,33 @@ class Filters(harness.StageCase):
         analysis.check_right_spans(recording.rows(), analysis.KNOWN)
 
 
+class Lifecycle(harness.StageCase):
+    """How ends of spans are seen: whatever way, samples are in the right spans."""
+
+    @classmethod
+    def set_up_stage(cls):
+        cls.stage.start_writer(binaries=["known"])
+
+    def record(self, mode):
+        command = harness.workload("known", "--seconds", "1")
+        return self.stage.record("-F", "999", "--lifecycle", mode, command=command)
+
+    def test_auto_and_sweep(self):
+        for mode in ("auto", "sweep"):
+            with self.subTest(mode=mode):
+                recording = self.record(mode).check()
+                analysis.check_right_spans(recording.rows(), analysis.KNOWN)
+                self.assertGreater(recording.accounting.in_span, 100)
+
+    def test_fentry_is_refused_in_words_where_there_is_none(self):
+        recording = self.record("fentry")
+        if recording.code == 0:
+            analysis.check_right_spans(recording.check().rows(), analysis.KNOWN)
+            return
+        self.assertEqual(recording.code, 125, recording.stderr)
+        self.assertRegex(recording.stderr, r"(?m)^spanfold: error: .*fentry.*\(.*\)$")
+
+
 class Clock(harness.StageCase):
     def test_durations(self):
         for text, seconds in (("1", 1), ("500ms", 0.5), ("2s", 2)):

@@ -93,6 +93,18 @@ class Empty(ContextMapCase):
         self.assertGreater(harness.samples(row), 100)
         self.assertGreater(recording.accounting.background, 100)
 
+    def test_entry_that_is_too_old_counts_as_outside(self):
+        self.pin(kernel.create_map)
+        burner = self.background(8000)
+        self.set_context(burner)
+        options = ["-F", "499", "-p", burner.pid, "-d", "2", "--max-span-age", "500ms"]
+        recording = self.stage.record(*options).check()
+        burner.stop(signal.SIGKILL)
+        accounting = recording.accounting
+        self.assertGreater(accounting.in_span, 10)
+        self.assertLess(accounting.in_span, 0.5 * 499 * 1.3)
+        self.assertGreater(accounting.background, accounting.in_span)
+
     def test_used_map_is_not_complained_about(self):
         self.pin(kernel.create_map)
         burner = self.background(3000)

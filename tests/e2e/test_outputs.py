@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files, folders, pipes; and what signals leave of them."""
 
-import re
-import shutil
+import os
 import signal
 import subprocess
 import time
 
 import analysis
 import harness
+import kernel
 
 
 class OutputCase(harness.StageCase):
@@ -103,10 +103,10 @@ class Signals(OutputCase):
     def tearDown(self):
         self.load.stop(signal.SIGKILL)
 
-    def record_until(self, *signals, flush="5"):
-        """Records 0.7 flushes at least, then sends the signals 50 ms apart."""
-        running = self.stage.begin_record("-F", "999", "--flush", flush)
-        time.sleep(1.5)
+    def record_until(self, *signals):
+        """Records for 0.7 flushes, then sends the signals 50 ms apart."""
+        running = self.stage.begin_record("-F", "999", "--flush", "2")
+        time.sleep(0.7 * 2)
         sent = time.monotonic()
         for number in signals:
             running.send(number)
@@ -127,11 +127,29 @@ class Signals(OutputCase):
         self.record_until(signal.SIGTERM, signal.SIGTERM)
         self.record_until(signal.SIGINT, signal.SIGINT, signal.SIGTERM)
 
+    def test_interrupt_of_the_group(self):
+        """As a terminal sends it: the command ends by it too, and what it ran is written."""
+        where = self.stage.folder / "group.otlp"
+        words = ["record", "--ctx-map", self.stage.ctx_map, "-F", "999", "-o", where]
+        command = harness.workload("known", "--seconds", "20")
+        # `setsid` becomes what it runs, in a group of its own.
+        running = self.stage.start("setsid", harness.SPANFOLD, *words, "--", *command)
+        time.sleep(1.5)
+        sent = time.monotonic()
+        os.killpg(running.pid, signal.SIGINT)
+        code = running.wait(10)
+        self.assertLess(time.monotonic() - sent, 5)
+        recording = harness.Recording(running, code, where).check(128 + signal.SIGINT)
+        self.assertGreater(recording.accounting.in_span, 100)
+        analysis.check_right_spans(recording.rows(), analysis.KNOWN)
+        self.check_no_part(recording)
+
     def test_kill_leaves_what_was_flushed(self):
         before = self.stage.record("-d", "1", output="killed.otlp").check()
         bytes_before = before.output.read_bytes()
         running = self.stage.begin_record("-F", "999", "--flush", "500ms", output="killed.otlp")
         time.sleep(3)
+        programs = kernel.programs_of(running.pid)
         running.stop(signal.SIGKILL)
         self.assertEqual(before.output.read_bytes(), bytes_before, "the file of before is as it was")
         part = before.output.with_name("killed.otlp.part")
@@ -140,19 +158,16 @@ class Signals(OutputCase):
         self.assertFalse(harness.otlp.validate(part))
         pins = [path for path in self.stage.bpffs.rglob("*") if path.is_file() and path.suffix != ".debug"]
         self.assertEqual(pins, [self.stage.ctx_map])
-        self.check_nothing_is_loaded(running.pid)
+        self.check_nothing_is_loaded(programs)
         self.stage.record("-d", "500ms", output="killed.otlp").check()
 
-    def check_nothing_is_loaded(self, pid):
-        tool = shutil.which("bpftool") or "/usr/sbin/bpftool"
+    def check_nothing_is_loaded(self, programs):
+        """A perf event holds its program, so that one that outlived the recorder would show here."""
+        self.assertTrue(programs)
         end = time.monotonic() + 10
-        while True:
-            shown = subprocess.run([tool, "prog", "show"], capture_output=True, text=True, check=True).stdout
-            # bpftool names the processes that hold a program.
-            if not re.search(rf"\({pid}\)", shown):
-                return
-            self.assertLess(time.monotonic(), end, f"programs of {pid} outlive it:\n{shown}")
-            time.sleep(0.2)
+        while left := {each for each in programs if kernel.is_loaded(each)}:
+            self.assertLess(time.monotonic(), end, f"programs {left} outlive the recorder")
+            time.sleep(0.1)
 
     def test_killed_target(self):
         running = self.stage.begin_record("-F", "499", "-d", "3", "-p", self.load.pid)
