@@ -12,7 +12,7 @@ import kernel
 
 OBI_SHAPE = (kernel.LRU_HASH, 8, 24, 16384, 0)  # type, key, value, entries, flags
 TRACE, SPAN = bytes.fromhex("0af7651916cd43dd8448eb211c80319c"), bytes.fromhex("53995c3f42cd8ad8")
-EMPTY_HINT = "OTEL_EBPF_BPF_POPULATE_TRACE_CONTEXT"
+EMPTY_HINT = "and empty: none of"
 
 
 def without_id(shape):
@@ -79,6 +79,7 @@ class Empty(ContextMapCase):
         self.assertEqual(recording.accounting.in_span, 0)
         self.assertGreater(recording.accounting.background, 1000)
         self.assertEqual(recording.stderr.count(EMPTY_HINT), 1, recording.stderr)
+        self.assertIn("OTEL_EBPF_BPF_POPULATE_TRACE_CONTEXT=true", recording.stderr, "the remedy")
 
     def test_entry_made_half_way_is_seen(self):
         self.pin(kernel.create_map)
