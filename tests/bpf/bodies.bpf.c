@@ -34,8 +34,11 @@ static __always_inline struct sf_scratch *fill_scratch(const struct sf_body_inpu
 	work->sample.now_ns = input->now_ns;
 	work->sample.process = input->process;
 	work->sample.span = input->span;
+	work->sample.old = input->old;
 	work->sample.kind = SF_KIND_ON_CPU;
 	work->sample.source = SF_SOURCE_MAP;
+	work->sample.teller = input->teller;
+	work->sample.switches = input->switches;
 	work->msg.stack_id = input->stack_id;
 	return work;
 }
@@ -50,13 +53,14 @@ int body_fold(struct bpf_raw_tracepoint_args *ctx)
 	return 0;
 }
 
+/* What input->teller tells of a thread, without a sample. */
 SEC("raw_tp")
-int body_close(struct bpf_raw_tracepoint_args *ctx)
+int body_settle(struct bpf_raw_tracepoint_args *ctx)
 {
 	struct sf_body_input *input = input_of(ctx);
 
-	if (input)
-		close_thread(input->pid_tgid, input->epoch, input->keep ? &input->span : NULL);
+	if (input && fill_scratch(input))
+		settle(ENTRY_TICK, input->epoch);
 	return 0;
 }
 
@@ -125,8 +129,11 @@ VERIFIED_ONCE storm_step(__u32 number, __u32 i)
 	if (!fold(ENTRY_TICK, input->epoch))
 		return 0;
 	/* Often, so that records are opened and released all the time: two threads then go for the same free one. */
-	if (i % 2)
-		close_thread(input->pid_tgid, input->epoch, NULL);
+	if (i % 2) {
+		work->sample.teller = SF_TELLER_EXIT;
+		__builtin_memset(&work->sample.span, 0, sizeof(work->sample.span));
+		settle(ENTRY_TICK, input->epoch);
+	}
 	return 1;
 }
 

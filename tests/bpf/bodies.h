@@ -12,10 +12,13 @@ struct sf_body_input { /* NOLINT(readability-identifier-naming): shared with C *
   __u64 stack_id;
   struct sf_process process;
   struct sf_span span;
+  struct sf_span old; /* of a hook: what the map held until then */
   __u32 epoch;
   __u32 place; /* of the sweep */
   __u32 frames;
-  __u32 keep; /* close all but the records of the span's trace */
+  __u32 teller; /* enum sf_teller */
+  __u32 switches;
+  __u32 pad;
   __s64 result;
 };
 

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <random>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -27,6 +28,12 @@ sf_body_input sample(std::uint64_t thread, std::uint64_t span, std::uint64_t sta
   input.now_ns = 1000;
   input.epoch = epoch;
   return input;
+}
+
+// The thread ends, or it leaves its span for none: then its records linger.
+void end_all(sf_body_input& input, bool exits) {
+  input.teller = exits ? SF_TELLER_EXIT : SF_TELLER_HOOK;
+  input.span = {};
 }
 
 void pin_to_cpu(std::uint32_t cpu) {
@@ -60,8 +67,8 @@ void random_walk(std::uint64_t seed, const Sizes& sizes, int steps, unsigned dra
       ++epoch;
       until_sweep = 1 + random() % 20;
     } else if (action < 60) {
-      input.keep = random() % 2 == 0 ? 1 : 0;
-      bpf.call(bpf.progs().body_close, input);
+      end_all(input, random() % 2 == 0);
+      bpf.call(bpf.progs().body_settle, input);
     } else {
       bpf.call(bpf.progs().body_fold, input);
       if (input.result == 1) {
@@ -137,7 +144,7 @@ TEST_CASE("a record in use sends the sample on its own, under its own span") {
   CHECK(total(bpf.counts) == 1);
 }
 
-TEST_CASE("a nested span does not evict its parent, another trace does, and a fifth span takes the oldest place") {
+TEST_CASE("a nested span does not evict its parent, a fifth span takes the oldest place, another trace evicts all") {
   Bodies bpf({.buckets = 1});
   for (const std::uint64_t span : {4, 5, 6, 7}) {  // one trace
     sf_body_input input = sample(1, span, 1, 0);
@@ -145,18 +152,49 @@ TEST_CASE("a nested span does not evict its parent, another trace does, and a fi
     bpf.call(bpf.progs().body_fold, input);
   }
   CHECK(bpf.records_in_use() == 4);
-  sf_body_input input = sample(1, 8, 1, 0);
+  sf_body_input input = sample(1, 4, 1, 0);
+  input.span.span_id = 100;
   input.now_ns = 2000;
   bpf.call(bpf.progs().body_fold, input);
   bpf.drain();
   CHECK(bpf.records_in_use() == 4);
   CHECK(bpf.counts.size() == 1);
   CHECK(bpf.counts.contains({input.pid_tgid, 4, input.stack_id}));
-  input.keep = 1;
-  bpf.call(bpf.progs().body_close, input);
+  input = sample(1, 8, 1, 0);
+  input.now_ns = 3000;
+  bpf.call(bpf.progs().body_fold, input);
   bpf.drain();
   CHECK(bpf.records_in_use() == 1);
-  CHECK(total(bpf.counts) == 4);
+  CHECK(total(bpf.counts) == 5);
+  CHECK(!bpf.counts.contains({input.pid_tgid, 8, input.stack_id}));
+}
+
+TEST_CASE("a span that leaves for none lingers, and goes out for the next trace, the sweep or the flush") {
+  for (const char* how : {"trace", "sweep", "flush", "exit"}) {
+    CAPTURE(how);
+    Bodies bpf({.buckets = 1});
+    sf_body_input input = sample(1, 4, 1, 0);
+    bpf.call(bpf.progs().body_fold, input);
+    end_all(input, false);
+    bpf.call(bpf.progs().body_settle, input);
+    bpf.drain();
+    CHECK(bpf.records_in_use() == 1);
+    CHECK(bpf.folds == 0);
+    const std::string_view name = how;
+    if (name == "trace") {
+      input = sample(1, 8, 1, 0);
+      bpf.call(bpf.progs().body_fold, input);
+    } else if (name == "exit") {
+      end_all(input, true);
+      bpf.call(bpf.progs().body_settle, input);
+    } else {
+      bpf.sweep(name == "flush" ? 1 : 0);
+    }
+    bpf.drain();
+    CHECK(bpf.records_in_use() == (name == "trace" ? 1 : 0));
+    CHECK(bpf.folds == 1);
+    CHECK(bpf.counts.contains({input.pid_tgid, 4, sample(1, 4, 1, 0).stack_id}));
+  }
 }
 
 TEST_CASE("a program after exec has a record of its own under the same span and thread") {
@@ -183,14 +221,16 @@ TEST_CASE("an emit that stops half way sends neither half twice") {
     sf_body_input input = sample(thread, 1, 1, 0);
     bpf.call(bpf.progs().body_fold, input);
     ++model[{input.pid_tgid, input.span.span_id, input.stack_id}];
-    bpf.call(bpf.progs().body_close, input);
+    end_all(input, true);
+    bpf.call(bpf.progs().body_settle, input);
   }
   sf_body_input input = sample(1, 1, 1, 0);
-  bpf.call(bpf.progs().body_close, input);
+  end_all(input, true);
+  bpf.call(bpf.progs().body_settle, input);
   CHECK(bpf.counters(0).count[SF_COUNT_EMIT_REFUSED] == 1);
   CHECK(bpf.tables_in_use() == 1);
   bpf.drain();
-  bpf.call(bpf.progs().body_close, input);
+  bpf.call(bpf.progs().body_settle, input);
   bpf.drain();
   CHECK(bpf.counts == model);
   CHECK(bpf.records_in_use() == 0);
