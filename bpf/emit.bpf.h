@@ -14,13 +14,13 @@ static __always_inline __u64 wakeup_flag(void)
 	return BPF_RB_NO_WAKEUP;
 }
 
-/* Why did the ring just refuse `bytes`? Room for it means that its lock was not to be had. */
+/* Why did the ring, which never fills to the brim, refuse `bytes`? Where there was room, its lock was not to be had. */
 static __always_inline enum sf_drop refusal(__u64 bytes)
 {
 	__u64 used = bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA);
 
-	return used + bytes + BPF_RINGBUF_HDR_SZ > bpf_ringbuf_query(&ring, BPF_RB_RING_SIZE) ? SF_DROP_RING_FULL :
-												SF_DROP_RING_BUSY;
+	return used + bytes + BPF_RINGBUF_HDR_SZ >= bpf_ringbuf_query(&ring, BPF_RB_RING_SIZE) ? SF_DROP_RING_FULL :
+												 SF_DROP_RING_BUSY;
 }
 
 #endif
