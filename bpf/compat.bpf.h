@@ -58,6 +58,11 @@ static __always_inline const void *key_of_node(const void *node)
  */
 #define VERIFIED_ONCE __weak __attribute__((noinline)) int
 
+/* The clock of all stamps. Tests put another in its place, which their steps move. */
+#ifndef now_boot_ns
+#define now_boot_ns() bpf_ktime_get_boot_ns()
+#endif
+
 /* Kernel text lies in the upper half of the address space on x86-64 and arm64 alike. */
 static __always_inline bool is_kernel_address(__u64 address)
 {

@@ -393,7 +393,7 @@ static __always_inline __u64 age_of(__u64 pid_tgid, const struct sf_span *span, 
 static __always_inline int sweep_taken(struct event *event, struct sf_record *record, __u32 place, __u64 owner,
 				       const struct sf_span *span)
 {
-	__u64 now_ns = bpf_ktime_get_boot_ns();
+	__u64 now_ns = now_boot_ns();
 	bool old = record->fold.head.epoch != event->epoch;
 	struct sf_sample sample = { .now_ns = now_ns };
 
