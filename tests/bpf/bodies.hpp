@@ -5,30 +5,19 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <doctest/doctest.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
-#include <array>
 #include <cstdint>
-#include <cstring>
 #include <map>
 #include <memory>
-#include <set>
 #include <tuple>
 
-#include "bpf/core.h"
 #include "tests/bpf/bodies.h"
+#include "tests/bpf/loaded.hpp"
 // After the structs that it holds.
 #include "bodies.skel.h"
 
 namespace bodytest {
-
-struct Sizes {
-  std::uint32_t buckets = 4;
-  std::uint32_t tables = 2;
-  std::uint32_t ring_bytes = 65536;
-  std::uint32_t sent_sets = 16;
-};
 
 // (thread, span id, stack id)
 using Key = std::tuple<std::uint64_t, std::uint64_t, std::uint64_t>;
@@ -36,27 +25,15 @@ using Counts = std::map<Key, std::uint64_t>;
 
 struct Deleter {
   void operator()(bodies_bpf* skeleton) const { bodies_bpf::destroy(skeleton); }
-  void operator()(ring_buffer* ring) const { ring_buffer__free(ring); }
 };
 
 class Bodies {
  public:
   explicit Bodies(const Sizes& sizes) : skeleton_(bodies_bpf::open()), sizes_(sizes) {
     REQUIRE(skeleton_);
-    auto& maps = skeleton_->maps;
-    bpf_map__set_max_entries(maps.owners, sizes.buckets);
-    bpf_map__set_max_entries(maps.records, sizes.buckets * SF_BUCKET_WAYS);
-    bpf_map__set_max_entries(maps.tables, sizes.tables > 0 ? sizes.tables : 1);
-    bpf_map__set_max_entries(maps.ring, sizes.ring_bytes);
-    bpf_map__set_max_entries(maps.sent, sizes.sent_sets);
-    bpf_map__set_max_entries(maps.processes, 64);
-    skeleton_->rodata->knobs.seed = 77;
-    skeleton_->rodata->knobs.bucket_mask = sizes.buckets - 1;
-    skeleton_->rodata->knobs.sent_mask = sizes.sent_sets - 1;
-    skeleton_->rodata->knobs.table_count = sizes.tables;
-    skeleton_->rodata->knobs.wakeup_bytes = ~0U;
+    give_sizes(*skeleton_, sizes);
     REQUIRE(bodies_bpf::load(skeleton_.get()) == 0);
-    ring_.reset(ring_buffer__new(bpf_map__fd(maps.ring), on_message, this, nullptr));
+    ring_.reset(ring_buffer__new(bpf_map__fd(maps().ring), on_message, this, nullptr));
     REQUIRE(ring_);
   }
 
@@ -89,15 +66,7 @@ class Bodies {
   }
 
   [[nodiscard]] sf_counters counters(std::uint32_t epoch) const {
-    const std::uint32_t bank = epoch & 1;
-    std::array<sf_counters, 256> values{};
-    REQUIRE(bpf_map_lookup_elem(bpf_map__fd(skeleton_->maps.counters), &bank, values.data()) == 0);
-    sf_counters sum{};
-    for (int cpu = 0; cpu < libbpf_num_possible_cpus(); ++cpu) {
-      for (int i = 0; i < SF_COUNT_COUNT; ++i) sum.count[i] += values[static_cast<std::size_t>(cpu)].count[i];
-      for (int i = 0; i < SF_DROP_COUNT; ++i) sum.drop[i] += values[static_cast<std::size_t>(cpu)].drop[i];
-    }
-    return sum;
+    return sum_counters(skeleton_->maps.counters, epoch & 1);
   }
 
   [[nodiscard]] std::uint64_t free_ring_bytes() {
@@ -106,26 +75,8 @@ class Bodies {
     return sizes_.ring_bytes - static_cast<std::uint64_t>(input.result);
   }
 
-  // Records that somebody owns.
-  [[nodiscard]] std::uint32_t records_in_use() const {
-    std::uint32_t used = 0;
-    for (std::uint32_t bucket = 0; bucket < sizes_.buckets; ++bucket) {
-      sf_owners owners{};
-      REQUIRE(bpf_map_lookup_elem(bpf_map__fd(skeleton_->maps.owners), &bucket, &owners) == 0);
-      for (const __u64 owner : owners.owner) used += owner != 0 ? 1 : 0;
-    }
-    return used;
-  }
-
-  [[nodiscard]] std::uint32_t tables_in_use() const {
-    std::uint32_t used = 0;
-    for (std::uint32_t number = 0; number < sizes_.tables; ++number) {
-      auto table = std::make_unique<sf_table>();
-      REQUIRE(bpf_map_lookup_elem(bpf_map__fd(skeleton_->maps.tables), &number, table.get()) == 0);
-      used += table->taken != 0 ? 1 : 0;
-    }
-    return used;
-  }
+  [[nodiscard]] std::uint32_t records_in_use() const { return count_owned(skeleton_->maps.owners); }
+  [[nodiscard]] std::uint32_t tables_in_use() const { return count_taken(skeleton_->maps.tables); }
 
   decltype(bodies_bpf::progs)& progs() { return skeleton_->progs; }
   decltype(bodies_bpf::maps)& maps() { return skeleton_->maps; }
@@ -156,7 +107,7 @@ class Bodies {
   }
 
   std::unique_ptr<bodies_bpf, Deleter> skeleton_;
-  std::unique_ptr<ring_buffer, Deleter> ring_;
+  Ring ring_;
   Sizes sizes_;
 };
 

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// What all loaded sets of bodies have in common: sizes of the test's choice, and a look at what is in use.
+#pragma once
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <doctest/doctest.h>
+
+#include <array>
+#include <cstdint>
+#include <memory>
+
+#include "bpf/core.h"
+
+namespace bodytest {
+
+struct Sizes {
+  std::uint32_t buckets = 4;
+  std::uint32_t tables = 2;
+  std::uint32_t ring_bytes = 65536;
+  std::uint32_t sent_sets = 16;
+  bool span_times = false;
+  bool background_stacks = false;
+};
+
+struct RingDeleter {
+  void operator()(ring_buffer* ring) const { ring_buffer__free(ring); }
+};
+using Ring = std::unique_ptr<ring_buffer, RingDeleter>;
+
+// Before it is loaded.
+template <typename Skeleton>
+void give_sizes(Skeleton& skeleton, const Sizes& sizes) {
+  bpf_map__set_max_entries(skeleton.maps.owners, sizes.buckets);
+  bpf_map__set_max_entries(skeleton.maps.records, sizes.buckets * SF_BUCKET_WAYS);
+  bpf_map__set_max_entries(skeleton.maps.tables, sizes.tables > 0 ? sizes.tables : 1);
+  bpf_map__set_max_entries(skeleton.maps.ring, sizes.ring_bytes);
+  bpf_map__set_max_entries(skeleton.maps.sent, sizes.sent_sets);
+  bpf_map__set_max_entries(skeleton.maps.processes, 64);
+  skeleton.rodata->knobs.seed = 77;
+  skeleton.rodata->knobs.bucket_mask = sizes.buckets - 1;
+  skeleton.rodata->knobs.sent_mask = sizes.sent_sets - 1;
+  skeleton.rodata->knobs.table_count = sizes.tables;
+  skeleton.rodata->knobs.wakeup_bytes = ~0U;
+  skeleton.rodata->knobs.span_times = sizes.span_times ? 1 : 0;
+  skeleton.rodata->knobs.background_stacks = sizes.background_stacks ? 1 : 0;
+}
+
+// One bank of the map `counters`, over all CPUs.
+inline sf_counters sum_counters(const bpf_map* counters, std::uint32_t bank) {
+  std::array<sf_counters, 256> values{};
+  REQUIRE(bpf_map_lookup_elem(bpf_map__fd(counters), &bank, values.data()) == 0);
+  sf_counters sum{};
+  for (int cpu = 0; cpu < libbpf_num_possible_cpus(); ++cpu) {
+    for (int i = 0; i < SF_COUNT_COUNT; ++i) sum.count[i] += values[static_cast<std::size_t>(cpu)].count[i];
+    for (int i = 0; i < SF_DROP_COUNT; ++i) sum.drop[i] += values[static_cast<std::size_t>(cpu)].drop[i];
+  }
+  return sum;
+}
+
+// Records that somebody owns.
+inline std::uint32_t count_owned(const bpf_map* owners) {
+  std::uint32_t used = 0;
+  for (std::uint32_t bucket = 0; bucket < bpf_map__max_entries(owners); ++bucket) {
+    sf_owners some{};
+    REQUIRE(bpf_map_lookup_elem(bpf_map__fd(owners), &bucket, &some) == 0);
+    for (const __u64 owner : some.owner) used += owner != 0 ? 1 : 0;
+  }
+  return used;
+}
+
+inline std::uint32_t count_taken(const bpf_map* tables) {
+  std::uint32_t used = 0;
+  const auto table = std::make_unique<sf_table>();
+  for (std::uint32_t number = 0; number < bpf_map__max_entries(tables); ++number) {
+    REQUIRE(bpf_map_lookup_elem(bpf_map__fd(tables), &number, table.get()) == 0);
+    used += table->taken != 0 ? 1 : 0;
+  }
+  return used;
+}
+
+}  // namespace bodytest

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+/* What the tests hand to long runs through the bodies. */
+#ifndef SPANFOLD_TESTS_STEPS_H
+#define SPANFOLD_TESTS_STEPS_H
+
+#include "bpf/abi.h"
+
+/* What one step of a long run does. Steps lie in an array that both sides see, and a call runs many of them. */
+enum sf_step_op {                /* NOLINT(readability-identifier-naming) */
+                  STEP_HOOK = 0, /* the thread's entry is about to hold `span` (zeros: it is about to go), and the hook
+                                    sees that */
+                  STEP_MAP,      /* now it does */
+                  STEP_NOTE,     /* another thread, or an eviction, is about to change the entry */
+                  STEP_SAMPLE,
+                  STEP_EXIT,
+                  STEP_SWEEP, /* over `places` records */
+};
+
+struct sf_step { /* NOLINT(readability-identifier-naming) */
+  __u64 pid_tgid;
+  __u64 now_ns;
+  __u64 stack_id;
+  struct sf_process process;
+  struct sf_span span;
+  __u32 op;
+  __u32 epoch;
+  __u32 switches;
+  __u32 places;
+  __u32 evicted;
+  __u32 own;    /* result: 1 + the way of the thread's record, 0: none */
+  __s64 result; /* of a sample: 1 unless lost; of a sweep: what it left behind */
+};
+
+#define STEPS_AT_ONCE 256
+
+#endif

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// Stays of one thread, told step by step: what is called exact, what is called gone, and what is not.
+#include <doctest/doctest.h>
+
+#include <initializer_list>
+#include <vector>
+
+#include "tests/bpf/steps.hpp"
+
+using bodytest::Sizes;
+using bodytest::Stay;
+using bodytest::Steps;
+
+namespace {
+
+constexpr std::uint64_t kThread = 1ULL << 32 | 1;
+constexpr std::uint64_t kStart = 7;
+constexpr std::uint32_t kExact = SF_STAY_BEGIN_SEEN | SF_STAY_END_SEEN;
+constexpr sf_span kNone{};
+constexpr sf_span kParent{.trace_id = {1, 1}, .span_id = 1};
+constexpr sf_span kChild{.trace_id = {1, 1}, .span_id = 2};
+constexpr sf_span kOther{.trace_id = {2, 1}, .span_id = 3};
+
+// A thread whose life is told in the order of the calls.
+class Life {
+ public:
+  explicit Life(Sizes sizes = {.buckets = 1, .span_times = true}) : bpf_(sizes) {}
+
+  Life& hook(std::uint64_t now_ns, const sf_span& span) { return step(STEP_HOOK, now_ns, span); }
+  Life& map(std::uint64_t now_ns, const sf_span& span) { return step(STEP_MAP, now_ns, span); }
+  Life& set(std::uint64_t now_ns, const sf_span& span) { return hook(now_ns, span).map(now_ns, span); }
+  Life& set_by_other(std::uint64_t now_ns, const sf_span& span) {
+    return step(STEP_NOTE, now_ns, span).map(now_ns, span);
+  }
+  Life& sample(std::uint64_t now_ns) { return step(STEP_SAMPLE, now_ns, kNone); }
+  Life& sweep(std::uint64_t now_ns) { return step(STEP_SWEEP, now_ns, kNone); }
+  Life& exit(std::uint64_t now_ns) { return step(STEP_EXIT, now_ns, kNone); }
+  Life& flush(std::uint64_t now_ns) {
+    ++epoch_;
+    return sweep(now_ns);
+  }
+  Life& switched() {
+    ++switches_;
+    return *this;
+  }
+
+  // All that was told of the span until here.
+  std::vector<Stay> stays(const sf_span& span) {
+    bpf_.drain();
+    std::vector<Stay> all;
+    for (const auto& [whose, list] : bpf_.told.stays) {
+      if (whose.span == span.span_id) all.insert(all.end(), list.begin(), list.end());
+    }
+    return all;
+  }
+  [[nodiscard]] std::uint64_t count(sf_count what) { return bpf_.counters().count[what]; }
+  [[nodiscard]] std::uint32_t records() const { return bpf_.records_in_use(); }
+  // Other threads of the bucket, each in as many spans.
+  Life& crowd(std::uint64_t now_ns, std::initializer_list<int> spans_of_each) {
+    std::uint64_t thread = 100;
+    for (const int spans : spans_of_each) {
+      ++thread;
+      thread_ = thread << 32 | thread;
+      for (int span = 1; span <= spans; ++span) {
+        set(now_ns++, {.trace_id = {thread, 1}, .span_id = thread * 10 + static_cast<std::uint64_t>(span)});
+      }
+    }
+    thread_ = kThread;
+    return *this;
+  }
+
+ private:
+  Life& step(sf_step_op op, std::uint64_t now_ns, const sf_span& span) {
+    std::vector<sf_step> steps{{.pid_tgid = thread_,
+                                .now_ns = now_ns,
+                                .stack_id = 5,
+                                .process = {.start_ns = kStart, .tgid = 1, .exec_id = 1},
+                                .span = span,
+                                .op = static_cast<std::uint32_t>(op),
+                                .epoch = epoch_,
+                                .switches = switches_,
+                                .places = bpf_.places()}};
+    bpf_.run(steps);
+    return *this;
+  }
+
+  Steps bpf_;
+  std::uint64_t thread_ = kThread;
+  std::uint32_t epoch_ = 0;
+  std::uint32_t switches_ = 0;
+};
+
+using Stays = std::vector<Stay>;
+
+}  // namespace
+
+TEST_CASE("a span that hooks see come and go is exact to the nanosecond") {
+  Life life;
+  life.set(1000, kParent).sample(1500).set(2000, kNone).set(3000, kOther);
+  CHECK(life.stays(kParent) == Stays{{1000, 2000, 1000, kExact | SF_STAY_GONE}});
+  CHECK(life.count(SF_COUNT_UNSEEN_ENDS) == 0);
+}
+
+TEST_CASE("a covered parent does not count, and what covered it is gone when it comes back") {
+  Life life;
+  life.set(1000, kParent).set(2000, kChild).set(5000, kParent).set(6000, kNone).exit(7000);
+  CHECK(life.stays(kParent) == Stays{{1000, 6000, 2000, kExact | SF_STAY_GONE}});
+  CHECK(life.stays(kChild) == Stays{{2000, 5000, 3000, kExact | SF_STAY_GONE}});
+}
+
+TEST_CASE("a sample does not correct what a hook has just done") {
+  Life life;
+  life.set(1000, kParent).hook(200'000, kChild).sample(200'500).map(200'600, kChild).set(300'000, kNone).exit(400'000);
+  CHECK(life.stays(kParent) == Stays{{1000, 200'000, 199'000, kExact | SF_STAY_GONE}});
+  CHECK(life.stays(kChild) == Stays{{200'000, 300'000, 100'000, kExact | SF_STAY_GONE}});
+}
+
+TEST_CASE("another thread's note tells when a stay ended") {
+  Life life;
+  life.set(1000, kParent).set_by_other(5000, kNone).sample(100'000).exit(300'000);
+  CHECK(life.stays(kParent) == Stays{{1000, 5000, 4000, kExact | SF_STAY_GONE}});
+}
+
+TEST_CASE("a note that a sample has overtaken still tells the end") {
+  Life life;
+  life.set(1000, kParent).sample(100'000);
+  life.set_by_other(200'000, kNone);
+  life.map(200'001, kParent).sample(200'010).map(200'020, kNone).sample(400'000).exit(500'000);
+  CHECK(life.stays(kParent) == Stays{{1000, 200'000, 199'000, kExact | SF_STAY_GONE}});
+}
