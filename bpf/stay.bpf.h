@@ -394,15 +394,18 @@ static __always_inline int sweep_taken(struct event *event, struct sf_record *re
 				       const struct sf_span *span)
 {
 	__u64 now_ns = now_boot_ns();
-	bool old = record->fold.head.epoch != event->epoch;
 	struct sf_sample sample = { .now_ns = now_ns };
+	bool old = record->fold.head.epoch != event->epoch, held = is_held(record, &sample);
 
-	if (is_held(record, &sample) && !old)
+	if (held && !old)
 		return 1;
-	if (record->since_ns && !sf_same_span(&record->fold.span, span) && !is_held(record, &sample)) {
+	if (record->since_ns && !held && !sf_same_span(&record->fold.span, span)) {
 		end_unseen(event, record, owner, now_ns);
-		record->fold.stay |= SF_STAY_GONE;
-		return close_taken(event, record, place);
+		/* From under a nested span it may come back. */
+		if (!sf_same_trace(&record->fold.span, span)) {
+			record->fold.stay |= SF_STAY_GONE;
+			return close_taken(event, record, place);
+		}
 	}
 	if (record->since_ns || (!(record->fold.stay & SF_STAY_GONE) && sf_same_trace(&record->fold.span, span))) {
 		if (record->since_ns)

@@ -128,3 +128,12 @@ TEST_CASE("a note that a sample has overtaken still tells the end") {
   life.map(200'001, kParent).sample(200'010).map(200'020, kNone).sample(400'000).exit(500'000);
   CHECK(life.stays(kParent) == Stays{{1000, 200'000, 199'000, kExact | SF_STAY_GONE}});
 }
+
+TEST_CASE("the sweep that finds a span covered by a nested one does not call it gone") {
+  Life life;
+  life.set(1000, kParent).sweep(100'000).map(150'000, kChild).sweep(200'000);
+  CHECK(life.stays(kParent).empty());
+  life.set(210'000, kParent).set(220'000, kNone).exit(900'000);
+  CHECK(life.stays(kParent) ==
+        Stays{{1000, 100'000, 99'000, SF_STAY_BEGIN_SEEN}, {210'000, 220'000, 10'000, kExact | SF_STAY_GONE}});
+}
