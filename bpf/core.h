@@ -47,7 +47,7 @@ struct sf_sample {
 	__u64 now_ns;
 	struct sf_process process;
 	struct sf_span span; /* of the thread from now on; zeros: none */
-	struct sf_span old; /* of a hook: what the map has held for the thread until now */
+	struct sf_span old; /* of a hook or an exit: what the map has held for the thread until now */
 	__u32 kind; /* enum sf_kind */
 	__u32 source; /* enum sf_source */
 	__u32 teller; /* enum sf_teller */

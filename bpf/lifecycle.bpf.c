@@ -12,10 +12,9 @@ static __always_inline void tell(struct event *event, enum entry entry, __u64 pi
 {
 	__u32 number = entry;
 	struct sf_scratch *work = bpf_map_lookup_elem(&scratch, &number);
-	void *map = context_map();
 	struct sf_sample *sample;
 
-	if (!work || !map)
+	if (!work)
 		return;
 	sample = &work->sample;
 	sample->pid_tgid = pid_tgid;
@@ -23,8 +22,7 @@ static __always_inline void tell(struct event *event, enum entry entry, __u64 pi
 	sample->span = *span;
 	sample->source = SF_SOURCE_MAP;
 	sample->teller = SF_TELLER_HOOK;
-	if (!read_map(map, pid_tgid, &sample->old))
-		__builtin_memset(&sample->old, 0, sizeof(sample->old));
+	copy_entry(pid_tgid, &sample->old);
 	process_of(current_task(), &sample->process);
 	sample->switches = switches_of(current_task());
 	settle(entry, event->epoch);

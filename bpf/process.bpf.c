@@ -30,6 +30,7 @@ static __always_inline void end_stays(__u64 pid_tgid, __u32 now_epoch)
 	work->sample.teller = SF_TELLER_EXIT;
 	work->sample.switches = switches_of(current_task());
 	__builtin_memset(&work->sample.span, 0, sizeof(work->sample.span));
+	copy_entry(pid_tgid, &work->sample.old);
 	settle(entry, now_epoch);
 }
 

@@ -92,7 +92,8 @@ VERIFIED_ONCE renew_record(__u32 place, __u64 owner, __u64 now_ns, __u32 now_epo
 /* The span, and the program that ran in it: exec keeps the thread's id. */
 static __always_inline bool is_record_of(const struct sf_record *record, const struct sf_sample *sample)
 {
-	return sf_same_span(&record->fold.span, &sample->span) && record->fold.exec_id == sample->process.exec_id &&
+	return sample->teller != SF_TELLER_EXIT && sf_same_span(&record->fold.span, &sample->span) &&
+	       record->fold.exec_id == sample->process.exec_id &&
 	       record->fold.process_start_ns == sample->process.start_ns;
 }
 
@@ -109,16 +110,16 @@ static __always_inline bool is_held(const struct sf_record *record, const struct
 /* How the thread's current span X leaves it, now that another one, or none, is told of. */
 static __always_inline __u32 manner(const struct sf_record *record, const struct sf_sample *sample)
 {
+	bool exits = sample->teller == SF_TELLER_EXIT;
 	__u32 how = 0;
 
-	/* A hook that finds another span in the map than the one that we know of has missed the change to it. */
-	if (sample->teller == SF_TELLER_EXIT ||
-	    (sample->teller == SF_TELLER_HOOK && sf_same_span(&sample->old, &record->fold.span)))
+	/* Where the map holds another span than the one that we know of, the hook has missed the change to it. */
+	if (sample->teller != SF_TELLER_SAMPLE && sf_same_span(&sample->old, &record->fold.span))
 		how |= LEAVE_SEEN;
 	if (record->switches != sample->switches)
 		how |= LEAVE_SWITCHED;
-	if (!sf_same_trace(&record->fold.span, &sample->span))
-		how |= LEAVE_GONE | (sample->span.span_id || sample->teller == SF_TELLER_EXIT ? LEAVE_CLOSE : 0);
+	if (exits || !sf_same_trace(&record->fold.span, &sample->span))
+		how |= LEAVE_GONE | (sample->span.span_id || exits ? LEAVE_CLOSE : 0);
 	return how;
 }
 

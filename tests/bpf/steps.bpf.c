@@ -43,15 +43,13 @@ VERIFIED_ONCE step_hook(__u32 number)
 {
 	struct sf_step *step = bpf_map_lookup_elem(&steps, &number);
 	struct sf_scratch *work;
-	void *map = context_map();
 
-	if (!step || !map)
+	if (!step)
 		return 0;
 	work = begin_step(step, ENTRY_SET, SF_TELLER_HOOK);
 	if (!work)
 		return 0;
-	if (!read_map(map, step->pid_tgid, &work->sample.old))
-		__builtin_memset(&work->sample.old, 0, sizeof(work->sample.old));
+	copy_entry(step->pid_tgid, &work->sample.old);
 	settle(ENTRY_SET, step->epoch);
 	step->own = work->found.own;
 	return 0;
@@ -122,6 +120,7 @@ VERIFIED_ONCE step_exit(__u32 number)
 	if (!work)
 		return 0;
 	__builtin_memset(&work->sample.span, 0, sizeof(work->sample.span));
+	copy_entry(step->pid_tgid, &work->sample.old);
 	settle(ENTRY_EXIT, step->epoch);
 	bpf_map_delete_elem(&notes, &step->pid_tgid);
 	if (!read_map(map, step->pid_tgid, &span))

@@ -129,6 +129,16 @@ TEST_CASE("a note that a sample has overtaken still tells the end") {
   CHECK(life.stays(kParent) == Stays{{1000, 200'000, 199'000, kExact | SF_STAY_GONE}});
 }
 
+TEST_CASE("an exit ends exactly what the map still shows, and nothing else") {
+  Life life;
+  life.set(1000, kParent).exit(5000);
+  CHECK(life.stays(kParent) == Stays{{1000, 5000, 4000, kExact | SF_STAY_GONE}});
+  Life missed;
+  missed.set(1000, kParent).sample(2000).map(3000, kNone).exit(100'000);
+  CHECK(missed.stays(kParent) == Stays{{1000, 2000, 1000, SF_STAY_BEGIN_SEEN | SF_STAY_GONE}});
+  CHECK(missed.count(SF_COUNT_UNSEEN_ENDS) == 1);
+}
+
 TEST_CASE("the sweep that finds a span covered by a nested one does not call it gone") {
   Life life;
   life.set(1000, kParent).sweep(100'000).map(150'000, kChild).sweep(200'000);
@@ -136,4 +146,10 @@ TEST_CASE("the sweep that finds a span covered by a nested one does not call it 
   life.set(210'000, kParent).set(220'000, kNone).exit(900'000);
   CHECK(life.stays(kParent) ==
         Stays{{1000, 100'000, 99'000, SF_STAY_BEGIN_SEEN}, {210'000, 220'000, 10'000, kExact | SF_STAY_GONE}});
+}
+
+TEST_CASE("work outside spans is closed with its thread") {
+  Life life({.buckets = 1, .background_stacks = true});
+  life.sample(1000).exit(2000);
+  CHECK(life.records() == 0);
 }
