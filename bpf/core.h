@@ -172,6 +172,12 @@ SF_INLINE enum sf_folded sf_fold_table(struct sf_table *table, __u64 stack_id, _
 	return SF_FULL;
 }
 
+/* 0 where `to_ns` is the earlier: CPUs read their clocks at other instants than they write. */
+SF_INLINE __u64 sf_elapsed_ns(__u64 from_ns, __u64 to_ns)
+{
+	return to_ns > from_ns ? to_ns - from_ns : 0;
+}
+
 /* Whether the record has time on the thread to tell of. */
 SF_INLINE int sf_has_stay(const struct sf_record *record)
 {
@@ -194,10 +200,12 @@ SF_INLINE void sf_stay_begin(struct sf_record *record, __u64 now_ns, __u32 switc
 /* Adds the stay's time until `now_ns`; it goes on. A stay has at least a nanosecond: 0 says that there is none. */
 SF_INLINE void sf_stay_cut(struct sf_record *record, __u64 now_ns)
 {
-	__u64 length_ns = now_ns > record->since_ns ? now_ns - record->since_ns : 1;
+	__u64 length_ns = sf_elapsed_ns(record->since_ns, now_ns);
 
 	if (!record->since_ns)
 		return;
+	if (!length_ns)
+		length_ns = 1;
 	record->fold.on_thread_ns += length_ns;
 	record->fold.last_ns = record->since_ns + length_ns;
 	record->since_ns = record->fold.last_ns;

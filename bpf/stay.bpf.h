@@ -103,8 +103,9 @@ static __always_inline bool is_held(const struct sf_record *record, const struct
 	if (sample->teller != SF_TELLER_SAMPLE)
 		return false;
 	if (record->since_ns)
-		return (record->fold.stay & SF_STAY_BEGIN_SEEN) && sample->now_ns - record->since_ns < HOLD_NS;
-	return (record->fold.stay & SF_STAY_END_SEEN) && sample->now_ns - record->fold.last_ns < HOLD_NS;
+		return (record->fold.stay & SF_STAY_BEGIN_SEEN) &&
+		       sf_elapsed_ns(record->since_ns, sample->now_ns) < HOLD_NS;
+	return (record->fold.stay & SF_STAY_END_SEEN) && sf_elapsed_ns(record->fold.last_ns, sample->now_ns) < HOLD_NS;
 }
 
 /* How the thread's current span X leaves it, now that another one, or none, is told of. */
@@ -206,20 +207,31 @@ static __always_inline void end_nested(const struct sf_owners *bucket_owners, __
 	}
 }
 
-/* A stay begins in the record at hand. A sample may come after the begin, which another thread's note then tells. */
-static __always_inline void begin_stay(struct sf_record *record, const struct sf_sample *sample)
+/* When the stay begins that is told of: a sample may come after that, which another thread's note then tells. */
+static __always_inline __u64 begin_of(const struct sf_record *record, const struct sf_sample *sample)
 {
 	const struct sf_note *note;
 
 	if (sample->teller == SF_TELLER_SAMPLE) {
 		note = bpf_map_lookup_elem(&notes, &sample->pid_tgid);
 		if (note && note->ns >= record->seen_ns && note->ns < sample->now_ns &&
-		    sf_same_span(&note->span, &sample->span)) {
-			sf_stay_begin(record, note->ns, sample->switches, 1);
-			return;
-		}
+		    sf_same_span(&note->span, &sample->span))
+			return note->ns;
 	}
-	sf_stay_begin(record, sample->now_ns, sample->switches, sample->teller == SF_TELLER_HOOK);
+	return sample->now_ns;
+}
+
+/* A stay begins in the record at hand. Stays are listed one by one, unless they are close. */
+static __always_inline void begin_stay(struct sf_record *record, __u32 place, const struct sf_sample *sample,
+				       __u32 now_epoch)
+{
+	__u64 begin_ns = begin_of(record, sample);
+
+	/* Where the ring refuses, the two become one. */
+	if (knobs.span_times && sf_has_stay(record) && sf_elapsed_ns(record->fold.last_ns, begin_ns) >= SF_LINGER_NS)
+		emit_record(place, now_epoch);
+	sf_stay_begin(record, begin_ns, sample->switches,
+		      sample->teller == SF_TELLER_HOOK || begin_ns != sample->now_ns);
 }
 
 /* The thread's own record becomes current, if it is not. 0: somebody is at it. */
@@ -238,12 +250,8 @@ VERIFIED_ONCE resume_record(__u32 place, __u32 entry, __u32 now_epoch)
 		count(&event, SF_COUNT_BUSY);
 		return 0;
 	}
-	if (!record->since_ns && !is_held(record, sample)) {
-		/* Stays are listed one by one, unless they are close; where the ring refuses, these two become one. */
-		if (knobs.span_times && sf_has_stay(record) && sample->now_ns - record->fold.last_ns > SF_LINGER_NS)
-			emit_record(place, now_epoch);
-		begin_stay(record, sample);
-	}
+	if (!record->since_ns && !is_held(record, sample))
+		begin_stay(record, place, sample, now_epoch);
 	give_back(&record->busy, place);
 	return 1;
 }
@@ -302,7 +310,7 @@ VERIFIED_ONCE open_record(__u32 place, __u32 entry, __u32 now_epoch)
 		record->sampled = 0;
 		record->seen_ns = 0;
 		record->born_ns = work->sample.now_ns;
-		begin_stay(record, &work->sample);
+		begin_stay(record, place, &work->sample, now_epoch);
 		*owned = work->sample.pid_tgid;
 		opened = 1;
 	}
@@ -419,7 +427,7 @@ static __always_inline int sweep_taken(struct event *event, struct sf_record *re
 		record->fold.head.epoch = event->epoch;
 		return 1;
 	}
-	if (!old && now_ns - record->fold.last_ns < SF_LINGER_NS)
+	if (!old && sf_elapsed_ns(record->fold.last_ns, now_ns) < SF_LINGER_NS)
 		return 1;
 	record->fold.stay |= SF_STAY_GONE;
 	return close_taken(event, record, place);

@@ -108,6 +108,25 @@ TEST_CASE("a covered parent does not count, and what covered it is gone when it 
   CHECK(life.stays(kChild) == Stays{{2000, 5000, 3000, kExact | SF_STAY_GONE}});
 }
 
+TEST_CASE("stays as far apart as the linger time are two, closer ones are one") {
+  for (const std::uint64_t gap_ns : {SF_LINGER_NS - 1, SF_LINGER_NS}) {
+    Life life;
+    life.set(1000, kParent).set(2000, kNone).set(2000 + gap_ns, kParent).set(3000 + gap_ns, kNone).exit(900'000);
+    CHECK(life.stays(kParent).size() == (gap_ns < SF_LINGER_NS ? 1 : 2));
+  }
+}
+
+TEST_CASE("the gap between stays ends where another thread's note says, not at the sample that finds out") {
+  Life life;
+  life.set(1000, kParent)
+      .set(2000, kNone)
+      .set_by_other(5000, kParent)
+      .sample(200'000)
+      .set(300'000, kNone)
+      .exit(900'000);
+  CHECK(life.stays(kParent) == Stays{{1000, 300'000, 1000 + 295'000, kExact | SF_STAY_GONE}});
+}
+
 TEST_CASE("a sample does not correct what a hook has just done") {
   Life life;
   life.set(1000, kParent).hook(200'000, kChild).sample(200'500).map(200'600, kChild).set(300'000, kNone).exit(400'000);
