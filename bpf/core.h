@@ -221,11 +221,14 @@ SF_INLINE void sf_stay_end(struct sf_record *record, __u64 now_ns, int seen)
 		record->fold.stay |= SF_STAY_END_SEEN;
 }
 
-/* What was told of the stay is told: the next message begins where this one ended. */
+/* What was told of the stay is told: the next message begins where this one ended, which is no begin of the stay. */
 SF_INLINE void sf_stay_told(struct sf_record *record)
 {
+	if (!sf_has_stay(record))
+		return;
 	record->fold.on_thread_ns = 0;
 	record->fold.first_ns = record->fold.last_ns;
+	record->fold.stay &= ~(__u32)SF_STAY_BEGIN_SEEN;
 }
 
 /* Makes a table empty; its slots are not read before they are written. */

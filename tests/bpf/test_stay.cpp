@@ -127,6 +127,19 @@ TEST_CASE("the gap between stays ends where another thread's note says, not at t
   CHECK(life.stays(kParent) == Stays{{1000, 300'000, 1000 + 295'000, kExact | SF_STAY_GONE}});
 }
 
+TEST_CASE("a flush cuts a stay, and only its first piece has a begin") {
+  Life life;
+  life.set(1000, kParent).flush(100'000).set(200'000, kNone).exit(300'000);
+  CHECK(life.stays(kParent) == Stays{{1000, 100'000, 99'000, SF_STAY_BEGIN_SEEN},
+                                     {100'000, 200'000, 100'000, SF_STAY_END_SEEN | SF_STAY_GONE}});
+}
+
+TEST_CASE("a sample corrects what no hook has just done, also right after a flush") {
+  Life life;
+  life.set(1000, kParent).flush(100'000).map(100'500, kOther).sample(101'000).set(102'000, kNone).exit(300'000);
+  CHECK(life.stays(kOther) == Stays{{101'000, 102'000, 1000, SF_STAY_END_SEEN | SF_STAY_GONE}});
+}
+
 TEST_CASE("a sample does not correct what a hook has just done") {
   Life life;
   life.set(1000, kParent).hook(200'000, kChild).sample(200'500).map(200'600, kChild).set(300'000, kNone).exit(400'000);
