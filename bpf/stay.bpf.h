@@ -178,7 +178,8 @@ static __always_inline void settle_way(__u32 place, __u32 way, __u64 owner, __u3
 	}
 	/* The map held another span until now: the change to it, and back, has been missed. */
 	if (record->since_ns && sample->teller == SF_TELLER_HOOK && !sf_same_span(&sample->old, &sample->span))
-		leave_record(place, owner, sample->now_ns, now_epoch, 0);
+		leave_record(place, owner, sample->now_ns, now_epoch,
+			     record->switches != sample->switches ? LEAVE_SWITCHED : 0);
 	/*
 	 * A record never spans two flushes, so that each flush holds exactly the samples that its counters count. Where
 	 * the ring refuses one of an earlier flush, it waits for the sweep and we open another.

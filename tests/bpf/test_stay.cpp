@@ -180,6 +180,12 @@ TEST_CASE("the sweep that finds a span covered by a nested one does not call it 
         Stays{{1000, 100'000, 99'000, SF_STAY_BEGIN_SEEN}, {210'000, 220'000, 10'000, kExact | SF_STAY_GONE}});
 }
 
+TEST_CASE("a way back that hooks missed is marked where the thread left its CPU") {
+  Life life;
+  life.set(1000, kParent).switched().map(5000, kChild).set(6000, kParent).set(7000, kNone).exit(900'000);
+  CHECK(life.stays(kParent) == Stays{{1000, 7000, 1 + 1000, kExact | SF_STAY_GONE | SF_STAY_SWITCHED}});
+}
+
 TEST_CASE("work outside spans is closed with its thread") {
   Life life({.buckets = 1, .background_stacks = true});
   life.sample(1000).exit(2000);
