@@ -124,6 +124,12 @@ static __always_inline __u32 manner(const struct sf_record *record, const struct
 	return how;
 }
 
+/* Has its span left its thread for good? */
+static __always_inline bool is_idle(const struct sf_record *record)
+{
+	return !record->since_ns && (record->fold.stay & SF_STAY_GONE);
+}
+
 /* A record of the thread for another span than the one that is told of. */
 static __always_inline void settle_other(__u32 place, __u32 way, const struct sf_record *record, __u32 now_epoch,
 					 struct sf_scratch *work)
@@ -148,6 +154,8 @@ static __always_inline void settle_other(__u32 place, __u32 way, const struct sf
 	}
 	if (record->fold.head.epoch != now_epoch)
 		renew_record(place, sample->pid_tgid, sample->now_ns, now_epoch);
+	if (is_idle(record))
+		found->idle = way + 1;
 	found->others++;
 	if (record->seen_ns < found->oldest_ns) {
 		found->oldest_ns = record->seen_ns;
@@ -168,7 +176,7 @@ static __always_inline void settle_way(__u32 place, __u32 way, __u64 owner, __u3
 	if (!owner || !record)
 		return;
 	if (owner != sample->pid_tgid) {
-		if (!record->since_ns && (record->fold.stay & SF_STAY_GONE))
+		if (is_idle(record))
 			found->idle = way + 1;
 		return;
 	}
@@ -270,7 +278,7 @@ VERIFIED_ONCE close_idle(__u32 place, __u32 now_epoch)
 	record = take_record(place, *owned);
 	if (!record)
 		return 0;
-	if (*owned && !record->since_ns && (record->fold.stay & SF_STAY_GONE))
+	if (*owned && is_idle(record))
 		done = close_taken(&event, record, place);
 	give_back(&record->busy, place);
 	return done;

@@ -186,6 +186,16 @@ TEST_CASE("a way back that hooks missed is marked where the thread left its CPU"
   CHECK(life.stays(kParent) == Stays{{1000, 7000, 1 + 1000, kExact | SF_STAY_GONE | SF_STAY_SWITCHED}});
 }
 
+TEST_CASE("a thread's own record that has left makes room in a full bucket") {
+  Life life;
+  // With the parent and the child that has left, the bucket is full.
+  life.crowd(1000, {4, 2}).set(2000, kParent).set(3000, kChild).set(4000, kParent);
+  REQUIRE(life.records() == 8);
+  life.set(5000, {.trace_id = {1, 1}, .span_id = 9});
+  CHECK(life.count(SF_COUNT_STAY_CROWD) == 0);
+  CHECK(life.stays(kChild) == Stays{{3000, 4000, 1000, kExact | SF_STAY_GONE}});
+}
+
 TEST_CASE("work outside spans is closed with its thread") {
   Life life({.buckets = 1, .background_stacks = true});
   life.sample(1000).exit(2000);
