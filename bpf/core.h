@@ -25,7 +25,8 @@ struct sf_table {
 /* What a thread leaves that changed another thread's entry: that thread's next event, or the sweep, acts on it. */
 struct sf_note {
 	__u64 ns; /* when */
-	struct sf_span span; /* what the entry holds since then; zeros: nothing */
+	struct sf_span old; /* what the entry held until then */
+	struct sf_span span; /* what it holds since then; zeros: nothing */
 	__u64 evicted; /* 1: nobody took the entry away, it made room for another */
 };
 

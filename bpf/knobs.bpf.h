@@ -19,6 +19,8 @@ __weak volatile __u32 sent_since;
 __weak volatile __u32 context_id;
 /* Not 0: some threads died and left entries in the context map. */
 __weak volatile __u32 left_entries;
+/* Not 0: some thread has changed another one's entry. */
+__weak volatile __u32 notes_left;
 /* When the last sweep began, by the programs' clock: what a time namespace moves ours against. */
 __weak volatile __u64 sweep_ns;
 /* What the last sweep could not emit: the ring was full, or the record was in use. The loader sets it to 0. */

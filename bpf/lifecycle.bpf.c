@@ -18,7 +18,7 @@ static __always_inline void tell(struct event *event, enum entry entry, __u64 pi
 		return;
 	sample = &work->sample;
 	sample->pid_tgid = pid_tgid;
-	sample->now_ns = bpf_ktime_get_boot_ns();
+	sample->now_ns = now_boot_ns();
 	sample->span = *span;
 	sample->source = SF_SOURCE_MAP;
 	sample->teller = SF_TELLER_HOOK;
@@ -29,11 +29,12 @@ static __always_inline void tell(struct event *event, enum entry entry, __u64 pi
 }
 
 /* A change to another thread's entry: its records are not ours to open, so a note is left. */
-static __always_inline void leave_note(__u64 pid_tgid, const struct sf_span *span, bool evicted)
+static __always_inline void tell_other(__u64 pid_tgid, const struct sf_span *span)
 {
-	struct sf_note note = { .ns = bpf_ktime_get_boot_ns(), .span = *span, .evicted = evicted };
+	struct sf_note note = { .ns = now_boot_ns(), .span = *span };
 
-	bpf_map_update_elem(&notes, &pid_tgid, &note, BPF_ANY);
+	copy_entry(pid_tgid, &note.old);
+	leave_note(pid_tgid, &note);
 }
 
 /* `span`: what the entry of `pid_tgid` is to hold; zeros: nothing. */
@@ -46,7 +47,7 @@ static __always_inline void on_change(struct event *event, enum entry entry, __u
 		if (pid_tgid == bpf_get_current_pid_tgid())
 			tell(event, entry, pid_tgid, span);
 		else
-			leave_note(pid_tgid, span, false);
+			tell_other(pid_tgid, span);
 	}
 	end_watch(event, begin_ns);
 }
@@ -94,9 +95,12 @@ int BPF_PROG(on_delete, struct bpf_map *map, const void *key)
 SEC("fentry/htab_lru_map_delete_node")
 int BPF_PROG(on_evict, struct bpf_map *map, const void *node)
 {
-	struct sf_span none = {};
+	struct {
+		__u64 pid_tgid;
+		struct sf_span span;
+	} entry;
+	struct sf_note note = { .ns = now_boot_ns(), .evicted = 1 };
 	struct event event;
-	__u64 pid_tgid = 0;
 
 	if (!open_event(&event, epoch))
 		return 0;
@@ -104,10 +108,12 @@ int BPF_PROG(on_evict, struct bpf_map *map, const void *node)
 		count(&event, SF_COUNT_FOREIGN);
 		return 0;
 	}
-	if (bpf_probe_read_kernel(&pid_tgid, sizeof(pid_tgid), key_of_node(node)))
+	/* The value lies behind the key. */
+	if (bpf_probe_read_kernel(&entry, sizeof(entry), key_of_node(node)))
 		return 0;
 	count(&event, SF_COUNT_EVICTED);
-	leave_note(pid_tgid, &none, true);
+	note.old = entry.span;
+	leave_note(entry.pid_tgid, &note);
 	return 0;
 }
 

@@ -9,7 +9,7 @@
 #define SPANFOLD_STAY_BPF_H
 
 #include "context.bpf.h"
-#include "record.bpf.h"
+#include "note.bpf.h"
 
 /* How a span leaves a thread: bits. */
 enum leave {
@@ -19,18 +19,15 @@ enum leave {
 	LEAVE_SWITCHED = 8, /* the thread left its CPU since the stay began */
 };
 
-/* A sample does not correct what a hook did within this time: the hook comes just before the map shows the change. */
-#define HOLD_NS 50000
-
 /*
  * When the stay ended that nobody in this thread saw ending: another thread may have left a note, since it changed this
  * one's entry. Otherwise it is only known until when it went on.
  */
 static __always_inline void end_unseen(struct event *event, struct sf_record *record, __u64 owner, __u64 now_ns)
 {
-	const struct sf_note *note = bpf_map_lookup_elem(&notes, &owner);
+	const struct sf_note *note = note_of(owner);
 
-	if (note && note->ns >= record->since_ns && note->ns <= now_ns) {
+	if (note && ends_stay(note, record, now_ns)) {
 		sf_stay_end(record, note->ns, !note->evicted);
 		return;
 	}
@@ -219,15 +216,9 @@ static __always_inline void end_nested(const struct sf_owners *bucket_owners, __
 /* When the stay begins that is told of: a sample may come after that, which another thread's note then tells. */
 static __always_inline __u64 begin_of(const struct sf_record *record, const struct sf_sample *sample)
 {
-	const struct sf_note *note;
+	const struct sf_note *note = note_of(sample->pid_tgid);
 
-	if (sample->teller == SF_TELLER_SAMPLE) {
-		note = bpf_map_lookup_elem(&notes, &sample->pid_tgid);
-		if (note && note->ns >= record->seen_ns && note->ns < sample->now_ns &&
-		    sf_same_span(&note->span, &sample->span))
-			return note->ns;
-	}
-	return sample->now_ns;
+	return note && begins_stay(note, record, sample) ? note->ns : sample->now_ns;
 }
 
 /* A stay begins in the record at hand. Stays are listed one by one, unless they are close. */
@@ -381,11 +372,12 @@ VERIFIED_ONCE settle(__u32 entry, __u32 now_epoch)
 
 		settle_way(bucket * SF_BUCKET_WAYS + way, way, owner, now_epoch, work);
 	}
-	if (!wants_record(&work->sample))
-		return 0;
-	make_current(work, bucket_owners, bucket, entry, now_epoch);
-	if (!work->found.own && !work->found.hold)
-		count(&event, SF_COUNT_STAY_CROWD);
+	if (wants_record(&work->sample)) {
+		make_current(work, bucket_owners, bucket, entry, now_epoch);
+		if (!work->found.own && !work->found.hold)
+			count(&event, SF_COUNT_STAY_CROWD);
+	}
+	drop_note(&work->sample, work->found.hold);
 	return 0;
 }
 

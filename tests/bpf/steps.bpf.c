@@ -69,7 +69,7 @@ VERIFIED_ONCE step_map(__u32 number)
 	return 0;
 }
 
-/* As lifecycle.bpf.c's leave_note() does. */
+/* As lifecycle.bpf.c's tell_other() and on_evict() do. */
 VERIFIED_ONCE step_note(__u32 number)
 {
 	struct sf_step *step = bpf_map_lookup_elem(&steps, &number);
@@ -80,7 +80,8 @@ VERIFIED_ONCE step_note(__u32 number)
 	note.ns = step->now_ns;
 	note.span = step->span;
 	note.evicted = step->evicted;
-	bpf_map_update_elem(&notes, &step->pid_tgid, &note, BPF_ANY);
+	copy_entry(step->pid_tgid, &note.old);
+	leave_note(step->pid_tgid, &note);
 	return 0;
 }
 

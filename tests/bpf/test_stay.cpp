@@ -153,6 +153,27 @@ TEST_CASE("another thread's note tells when a stay ended") {
   CHECK(life.stays(kParent) == Stays{{1000, 5000, 4000, kExact | SF_STAY_GONE}});
 }
 
+TEST_CASE("a note that tells of a span's begin does not end it") {
+  Life life;
+  life.set_by_other(1000, kParent).sample(60'000).map(100'000, kNone).sample(200'000).exit(300'000);
+  CHECK(life.stays(kParent) == Stays{{1000, 60'000, 59'000, SF_STAY_BEGIN_SEEN | SF_STAY_GONE}});
+  CHECK(life.count(SF_COUNT_UNSEEN_ENDS) == 1);
+}
+
+TEST_CASE("a note over another span than the known one tells of no end of that") {
+  Life life;
+  life.set(1000, kParent).map(100'000, kOther).set_by_other(200'000, kNone).sample(300'000).exit(400'000);
+  CHECK(life.stays(kParent) == Stays{{1000, 1001, 1, SF_STAY_BEGIN_SEEN | SF_STAY_GONE}});
+}
+
+TEST_CASE("a note is no news after the thread's next event") {
+  Life life;
+  life.set_by_other(1000, kParent).sample(60'000).set(100'000, kNone).sweep(300'000);
+  life.map(400'000, kParent).sample(500'000).exit(600'000);
+  CHECK(life.stays(kParent) == Stays{{1000, 100'000, 99'000, kExact | SF_STAY_GONE},
+                                     {500'000, 600'000, 100'000, SF_STAY_END_SEEN | SF_STAY_GONE}});
+}
+
 TEST_CASE("a note that a sample has overtaken still tells the end") {
   Life life;
   life.set(1000, kParent).sample(100'000);
