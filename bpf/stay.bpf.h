@@ -226,12 +226,15 @@ static __always_inline void begin_stay(struct sf_record *record, __u32 place, co
 				       __u32 now_epoch)
 {
 	__u64 begin_ns = begin_of(record, sample);
+	bool seen = begin_ns != sample->now_ns;
 
 	/* Where the ring refuses, the two become one. */
 	if (knobs.span_times && sf_has_stay(record) && sf_elapsed_ns(record->fold.last_ns, begin_ns) >= SF_LINGER_NS)
 		emit_record(place, now_epoch);
-	sf_stay_begin(record, begin_ns, sample->switches,
-		      sample->teller == SF_TELLER_HOOK || begin_ns != sample->now_ns);
+	/* A hook that finds the span in the map already has missed its begin. */
+	if (sample->teller == SF_TELLER_HOOK)
+		seen = !sf_same_span(&sample->old, &sample->span);
+	sf_stay_begin(record, begin_ns, sample->switches, seen);
 }
 
 /* The thread's own record becomes current, if it is not. 0: somebody is at it. */

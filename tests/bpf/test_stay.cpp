@@ -147,6 +147,12 @@ TEST_CASE("a sample does not correct what a hook has just done") {
   CHECK(life.stays(kChild) == Stays{{200'000, 300'000, 100'000, kExact | SF_STAY_GONE}});
 }
 
+TEST_CASE("a hook that finds its span in the map has not seen it come") {
+  Life life;
+  life.map(1000, kParent).set(5000, kParent).set(6000, kNone).exit(900'000);
+  CHECK(life.stays(kParent) == Stays{{5000, 6000, 1000, SF_STAY_END_SEEN | SF_STAY_GONE}});
+}
+
 TEST_CASE("another thread's note tells when a stay ended") {
   Life life;
   life.set(1000, kParent).set_by_other(5000, kNone).sample(100'000).exit(300'000);
