@@ -5,7 +5,7 @@
  */
 #include "steps.h"
 
-/* 0: no step has set it. */
+/* 0: the real one. */
 static volatile unsigned long long steps_clock_ns;
 #define now_boot_ns() (steps_clock_ns ? steps_clock_ns : bpf_ktime_get_boot_ns())
 
@@ -14,7 +14,7 @@ static volatile unsigned long long steps_clock_ns;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, STEPS_AT_ONCE);
+	__uint(max_entries, STEPS_AT_ONCE *STEPS_RUNNERS);
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__type(key, __u32);
 	__type(value, struct sf_step);
@@ -139,7 +139,7 @@ VERIFIED_ONCE step_sweep(__u32 number)
 	if (!step)
 		return 0;
 	step->result = 0;
-	for (place = 0; place < 256 && place < step->places; place++)
+	for (place = 0; place < MOST_PLACES && place < step->places; place++)
 		if (!sweep_record(place, step->epoch))
 			step->result++;
 	return 0;
@@ -151,7 +151,10 @@ VERIFIED_ONCE run_step(__u32 number)
 
 	if (!step)
 		return 0;
-	steps_clock_ns = step->now_ns;
+	if (step->now_ns)
+		steps_clock_ns = step->now_ns;
+	else
+		step->now_ns = now_boot_ns();
 	switch (step->op) {
 	case STEP_HOOK:
 		return step_hook(number);
@@ -168,14 +171,14 @@ VERIFIED_ONCE run_step(__u32 number)
 	}
 }
 
-/* args[0]: how many of the steps. */
+/* args[0]: how many of the steps, args[1]: the first. */
 SEC("raw_tp")
 int run_steps(struct bpf_raw_tracepoint_args *ctx)
 {
-	__u32 i, count = (__u32)ctx->args[0];
+	__u32 i, steps_count = (__u32)ctx->args[0], first = (__u32)ctx->args[1];
 
-	for (i = 0; i < STEPS_AT_ONCE && i < count; i++)
-		run_step(i);
+	for (i = 0; i < STEPS_AT_ONCE && i < steps_count; i++)
+		run_step(first + i);
 	return 0;
 }
 

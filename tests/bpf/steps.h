@@ -18,7 +18,7 @@ enum sf_step_op {                /* NOLINT(readability-identifier-naming) */
 
 struct sf_step { /* NOLINT(readability-identifier-naming) */
   __u64 pid_tgid;
-  __u64 now_ns;
+  __u64 now_ns; /* 0: the real time, which is left here */
   __u64 stack_id;
   struct sf_process process;
   struct sf_span span;
@@ -32,5 +32,9 @@ struct sf_step { /* NOLINT(readability-identifier-naming) */
 };
 
 #define STEPS_AT_ONCE 256
+/* Threads of a test that run steps at the same time. */
+#define STEPS_RUNNERS 4
+/* Records that a step can sweep. */
+#define MOST_PLACES 512
 
 #endif

@@ -72,14 +72,15 @@ class Steps {
     close(context_);
   }
 
-  // Runs them, and leaves the results in them.
-  void run(std::span<sf_step> steps) {
+  // Runs them, and leaves the results in them. `number`: one for each thread of the test.
+  void run(std::span<sf_step> steps, std::size_t number = 0) {
     REQUIRE(steps.size() <= STEPS_AT_ONCE);
-    std::ranges::copy(steps, steps_);
-    std::uint64_t args[1] = {steps.size()};
+    const std::size_t first = number * STEPS_AT_ONCE;
+    std::ranges::copy(steps, steps_ + first);
+    std::uint64_t args[2] = {steps.size(), first};
     LIBBPF_OPTS(bpf_test_run_opts, opts, .ctx_in = args, .ctx_size_in = sizeof(args));
     REQUIRE(bpf_prog_test_run_opts(bpf_program__fd(skeleton_->progs.run_steps), &opts) == 0);
-    std::ranges::copy(std::span(steps_, steps.size()), steps.begin());
+    std::ranges::copy(std::span(steps_ + first, steps.size()), steps.begin());
   }
 
   void drain() { REQUIRE(ring_buffer__consume(ring_.get()) >= 0); }
@@ -101,7 +102,7 @@ class Steps {
   Told told;  // since it was last taken
 
  private:
-  static constexpr std::size_t kStepsBytes = sizeof(sf_step) * STEPS_AT_ONCE;
+  static constexpr std::size_t kStepsBytes = sizeof(sf_step) * STEPS_AT_ONCE * STEPS_RUNNERS;
 
   struct Deleter {
     void operator()(steps_bpf* skeleton) const { steps_bpf::destroy(skeleton); }
