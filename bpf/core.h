@@ -58,12 +58,15 @@ struct sf_sample {
 /* What a look at the bucket of a thread found. Ways count from 1, 0 is none. */
 struct sf_found {
 	__u32 own; /* the thread's record for this span */
+	__u32 refused; /* its own of an earlier flush, which the ring refused */
 	__u32 spare; /* a free record */
 	__u32 oldest; /* of the thread's records for other spans of the trace */
 	__u32 others; /* how many of those there are */
 	__u64 oldest_ns; /* when the oldest was last on the thread */
+	__u64 own_ns; /* the same of its own */
+	__u64 left_ns; /* when its own left for the nested spans under which it was until now; 0: it was not */
 	__u32 idle; /* a record, of whatever thread, whose span has left */
-	__u32 hold; /* 1: a hook has just changed this thread's span, and the map may not show it yet */
+	__u32 hold; /* 1: no record may be opened: a hook has just acted, or the thread's own is in use */
 };
 
 /* The work of one entry point on one CPU: kept in a map, where the verifier follows no values and paths converge. */

@@ -63,27 +63,43 @@ VERIFIED_ONCE leave_record(__u32 place, __u64 owner, __u64 now_ns, __u32 now_epo
 	return done;
 }
 
+/* What came of a record of an earlier flush. */
+enum renewed {
+	RENEWED = 1,
+	REFUSED = 0, /* by the ring */
+	IN_USE = -1,
+};
+
 /*
  * Emits the record at `place` into its flush and takes it into the one of `now_epoch`; a stay that is known to go on is
- * cut at `now_ns`. 0: the ring refused, so the record stays in its flush and the stay goes on in another record.
+ * cut at `now_ns`. Where the ring refuses, the record stays in its flush.
  */
 VERIFIED_ONCE renew_record(__u32 place, __u64 owner, __u64 now_ns, __u32 now_epoch)
 {
 	struct sf_record *record = take_record(place, owner);
-	int done;
+	int renewed = REFUSED;
 
 	if (!record)
-		return 0;
+		return IN_USE;
 	sf_stay_cut(record, now_ns);
-	done = emit_record(place, now_epoch);
-	if (done) {
+	if (emit_record(place, now_epoch)) {
 		record->fold.head.epoch = now_epoch;
-	} else {
-		record->since_ns = 0;
-		record->fold.stay |= SF_STAY_GONE;
+		renewed = RENEWED;
 	}
 	give_back(&record->busy, place);
-	return done;
+	return renewed;
+}
+
+/* The span at hand goes on in another record: this one waits for the sweep, and its end is none of the span. */
+static __always_inline void give_up_record(__u32 place, __u64 owner)
+{
+	struct sf_record *record = take_record(place, owner);
+
+	if (!record)
+		return;
+	record->since_ns = 0;
+	record->fold.stay = (record->fold.stay & ~(__u32)SF_STAY_END_SEEN) | SF_STAY_GONE;
+	give_back(&record->busy, place);
 }
 
 /* The span, and the program that ran in it: exec keeps the thread's id. */
@@ -149,7 +165,7 @@ static __always_inline void settle_other(__u32 place, __u32 way, const struct sf
 			return;
 		}
 	}
-	if (record->fold.head.epoch != now_epoch)
+	if (record->fold.head.epoch != now_epoch && !record->since_ns)
 		renew_record(place, sample->pid_tgid, sample->now_ns, now_epoch);
 	if (is_idle(record))
 		found->idle = way + 1;
@@ -160,42 +176,62 @@ static __always_inline void settle_other(__u32 place, __u32 way, const struct sf
 	}
 }
 
+/* A record of the thread for the very span that is told of. */
+static __always_inline void settle_own(__u32 place, __u32 way, const struct sf_record *record, __u32 now_epoch,
+				       struct sf_scratch *work)
+{
+	const struct sf_sample *sample = &work->sample;
+	struct sf_found *found = &work->found;
+	int renewed = RENEWED;
+
+	/* The map held another span until now: the change to it, and back, has been missed. */
+	if (record->since_ns && sample->teller == SF_TELLER_HOOK && !sf_same_span(&sample->old, &sample->span))
+		leave_record(place, sample->pid_tgid, sample->now_ns, now_epoch,
+			     record->switches != sample->switches ? LEAVE_SWITCHED : 0);
+	if (!record->since_ns && !(record->fold.stay & SF_STAY_GONE) && !is_held(record, sample))
+		found->left_ns = record->seen_ns;
+	/*
+	 * A record never spans two flushes, so that each flush holds exactly the samples that its counters count. Where
+	 * the ring refuses one of an earlier flush, we open another; not where it is in use, since it may be current.
+	 */
+	if (record->fold.head.epoch != now_epoch)
+		renewed = renew_record(place, sample->pid_tgid, sample->now_ns, now_epoch);
+	if (renewed == IN_USE)
+		found->hold = 1;
+	else if (renewed == REFUSED)
+		found->refused = record->fold.stay & SF_STAY_GONE ? found->refused : way + 1;
+	else if (!found->own || record->since_ns || record->seen_ns > found->own_ns) {
+		/* One that was given up, and has gone out since, must not become current beside its successor. */
+		found->own = way + 1;
+		found->own_ns = record->since_ns ? ~0ULL : record->seen_ns;
+	}
+}
+
 /* One way of the bucket, as the thread at hand sees it. */
 static __always_inline void settle_way(__u32 place, __u32 way, __u64 owner, __u32 now_epoch, struct sf_scratch *work)
 {
 	const struct sf_sample *sample = &work->sample;
-	struct sf_found *found = &work->found;
 	const struct sf_record *record;
 
 	if (!owner)
-		found->spare = way + 1;
+		work->found.spare = way + 1;
 	record = record_at(place);
 	if (!owner || !record)
 		return;
 	if (owner != sample->pid_tgid) {
 		if (is_idle(record))
-			found->idle = way + 1;
+			work->found.idle = way + 1;
 		return;
 	}
-	if (!is_record_of(record, sample)) {
+	if (is_record_of(record, sample))
+		settle_own(place, way, record, now_epoch, work);
+	else
 		settle_other(place, way, record, now_epoch, work);
-		return;
-	}
-	/* The map held another span until now: the change to it, and back, has been missed. */
-	if (record->since_ns && sample->teller == SF_TELLER_HOOK && !sf_same_span(&sample->old, &sample->span))
-		leave_record(place, owner, sample->now_ns, now_epoch,
-			     record->switches != sample->switches ? LEAVE_SWITCHED : 0);
-	/*
-	 * A record never spans two flushes, so that each flush holds exactly the samples that its counters count. Where
-	 * the ring refuses one of an earlier flush, it waits for the sweep and we open another.
-	 */
-	if (record->fold.head.epoch == now_epoch || renew_record(place, owner, sample->now_ns, now_epoch))
-		found->own = way + 1;
 }
 
-/* The thread came back to its record `own` from under nested spans: those ended. */
-static __always_inline void end_nested(const struct sf_owners *bucket_owners, __u32 bucket, __u64 left_ns,
-				       __u32 now_epoch, const struct sf_scratch *work)
+/* The thread came back to its span from under nested ones: those ended. */
+static __always_inline void end_nested(const struct sf_owners *bucket_owners, __u32 bucket, __u32 now_epoch,
+				       const struct sf_scratch *work)
 {
 	const struct sf_sample *sample = &work->sample;
 	__u32 way;
@@ -208,7 +244,7 @@ static __always_inline void end_nested(const struct sf_owners *bucket_owners, __
 		    *(const volatile __u64 *)&bucket_owners->owner[way] != sample->pid_tgid)
 			continue;
 		record = record_at(place);
-		if (record && !record->since_ns && record->seen_ns >= left_ns)
+		if (record && !record->since_ns && record->seen_ns >= work->found.left_ns)
 			leave_record(place, sample->pid_tgid, sample->now_ns, now_epoch, LEAVE_GONE);
 	}
 }
@@ -231,7 +267,7 @@ static __always_inline void begin_stay(struct sf_record *record, __u32 place, co
 	/* Where the ring refuses, the two become one. */
 	if (knobs.span_times && sf_has_stay(record) && sf_elapsed_ns(record->fold.last_ns, begin_ns) >= SF_LINGER_NS)
 		emit_record(place, now_epoch);
-	/* A hook that finds the span in the map already has missed its begin. */
+	/* A hook that finds the span in the map already has missed its begin, or its record of an earlier flush. */
 	if (sample->teller == SF_TELLER_HOOK)
 		seen = !sf_same_span(&sample->old, &sample->span);
 	sf_stay_begin(record, begin_ns, sample->switches, seen);
@@ -331,18 +367,17 @@ static __always_inline void make_current(struct sf_scratch *work, const struct s
 	const struct sf_record *record = record_at(first + way);
 
 	if (found->own && record) {
-		__u32 covered = !record->since_ns && !(record->fold.stay & SF_STAY_GONE) && !is_held(record, sample);
-		__u64 left_ns = record->seen_ns;
-
 		if (!record->since_ns)
 			resume_record(first + way, entry, now_epoch);
-		if (covered)
-			end_nested(bucket_owners, bucket, left_ns, now_epoch, work);
 	} else if (!found->hold && make_room(found, bucket, sample, now_epoch)) {
 		way = (found->spare - 1) & (SF_BUCKET_WAYS - 1);
 		if (open_record(first + way, entry, now_epoch))
 			found->own = way + 1;
 	}
+	if (found->own && found->refused)
+		give_up_record(first + ((found->refused - 1) & (SF_BUCKET_WAYS - 1)), sample->pid_tgid);
+	if (found->left_ns)
+		end_nested(bucket_owners, bucket, now_epoch, work);
 }
 
 /* Is there a record to be opened for what the teller tells of? */
@@ -377,8 +412,10 @@ VERIFIED_ONCE settle(__u32 entry, __u32 now_epoch)
 	}
 	if (wants_record(&work->sample)) {
 		make_current(work, bucket_owners, bucket, entry, now_epoch);
-		if (!work->found.own && !work->found.hold)
+		if (!work->found.own && !work->found.hold && !work->found.refused)
 			count(&event, SF_COUNT_STAY_CROWD);
+		else if (!work->found.own && work->sample.teller == SF_TELLER_HOOK)
+			count(&event, SF_COUNT_BUSY);
 	}
 	drop_note(&work->sample, work->found.hold);
 	return 0;
