@@ -20,7 +20,7 @@ static __always_inline void fold_tick(struct event *event, struct bpf_perf_event
 				      enum sf_count fate)
 {
 	stack_of(ctx, ENTRY_TICK, event->epoch, work);
-	work->sample.now_ns = bpf_ktime_get_boot_ns();
+	work->sample.now_ns = now_boot_ns();
 	/* Only now: a record that was looked up before the walk could be another's after it. */
 	if (fold(ENTRY_TICK, event->epoch))
 		event->counters->count[fate]++;
@@ -30,7 +30,7 @@ static __always_inline void fold_tick(struct event *event, struct bpf_perf_event
 static __always_inline bool is_too_old(const struct sf_sample *sample)
 {
 	return knobs.max_age_ns && sample->source &&
-	       age_of(sample->pid_tgid, &sample->span, bpf_ktime_get_boot_ns()) > knobs.max_age_ns;
+	       age_of(sample->pid_tgid, &sample->span, now_boot_ns()) > knobs.max_age_ns;
 }
 
 /* Neither idle nor filtered. */
@@ -59,7 +59,7 @@ static __always_inline void take_sample(struct event *event, struct bpf_perf_eve
 	} else if (knobs.background_stacks) {
 		fold_tick(event, ctx, work, SF_COUNT_BACKGROUND);
 	} else {
-		sample->now_ns = bpf_ktime_get_boot_ns();
+		sample->now_ns = now_boot_ns();
 		settle(entry, event->epoch);
 		count_background(event, &sample->process);
 	}

@@ -26,7 +26,7 @@ static __always_inline void end_stays(__u64 pid_tgid, __u32 now_epoch)
 	if (!work)
 		return;
 	work->sample.pid_tgid = pid_tgid;
-	work->sample.now_ns = bpf_ktime_get_boot_ns();
+	work->sample.now_ns = now_boot_ns();
 	work->sample.teller = SF_TELLER_EXIT;
 	work->sample.switches = switches_of(current_task());
 	__builtin_memset(&work->sample.span, 0, sizeof(work->sample.span));

@@ -7,7 +7,7 @@
  * A raw tracepoint program that is attached nowhere and run by BPF_PROG_TEST_RUN: every kernel from 5.10 on has that,
  * also those that refuse iterators, and it costs a system call for every SF_SWEEP_BUCKETS buckets.
  */
-#include "stay.bpf.h"
+#include "sweep.bpf.h"
 
 VERIFIED_ONCE sweep_bucket(__u32 bucket, __u32 now_epoch)
 {
@@ -31,7 +31,7 @@ int on_sweep(struct bpf_raw_tracepoint_args *ctx)
 {
 	__u32 first = (__u32)ctx->args[0], now_epoch = epoch, i;
 
-	sweep_ns = bpf_ktime_get_boot_ns();
+	sweep_ns = now_boot_ns();
 	for (i = 0; i < SF_SWEEP_BUCKETS; i++)
 		sweep_bucket(first + i, now_epoch);
 	return 0;

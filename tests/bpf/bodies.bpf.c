@@ -8,6 +8,7 @@
 #include "bpf/context.bpf.h"
 #include "bpf/fold.bpf.h"
 #include "bpf/stack.bpf.h"
+#include "bpf/sweep.bpf.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

@@ -11,6 +11,7 @@ static volatile unsigned long long steps_clock_ns;
 
 #include "bpf/context.bpf.h"
 #include "bpf/fold.bpf.h"
+#include "bpf/sweep.bpf.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
