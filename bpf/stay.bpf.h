@@ -35,6 +35,15 @@ static __always_inline void end_unseen(struct event *event, struct sf_record *re
 	count(event, SF_COUNT_UNSEEN_ENDS);
 }
 
+/* A stay could not begin or end, if the record still is the owner's. */
+static __always_inline void count_in_use(struct event *event, __u32 place, __u64 owner)
+{
+	const volatile __u64 *owned = owner_at(place);
+
+	if (owned && *owned == owner)
+		count(event, SF_COUNT_BUSY);
+}
+
 /* The span of the record at `place` leaves the thread `owner`, as `how` says. 0: not done, or something is left. */
 VERIFIED_ONCE leave_record(__u32 place, __u64 owner, __u64 now_ns, __u32 now_epoch, __u32 how)
 {
@@ -45,8 +54,10 @@ VERIFIED_ONCE leave_record(__u32 place, __u64 owner, __u64 now_ns, __u32 now_epo
 	if (!open_event(&event, now_epoch))
 		return 0;
 	record = take_record(place, owner);
-	if (!record)
+	if (!record) {
+		count_in_use(&event, place, owner);
 		return 0;
+	}
 	if (record->since_ns) {
 		if (how & LEAVE_SWITCHED)
 			record->fold.stay |= SF_STAY_SWITCHED;
@@ -286,7 +297,7 @@ VERIFIED_ONCE resume_record(__u32 place, __u32 entry, __u32 now_epoch)
 	sample = &work->sample;
 	record = take_record(place, sample->pid_tgid);
 	if (!record) {
-		count(&event, SF_COUNT_BUSY);
+		count_in_use(&event, place, sample->pid_tgid);
 		return 0;
 	}
 	if (!record->since_ns && !is_held(record, sample))
@@ -386,6 +397,17 @@ static __always_inline bool wants_record(const struct sf_sample *sample)
 	return sample->span.span_id || (knobs.background_stacks && sample->teller == SF_TELLER_SAMPLE);
 }
 
+/* The span at hand has no record, so its time is not known from here on. */
+static __always_inline void count_unopened(struct event *event, const struct sf_scratch *work)
+{
+	const struct sf_found *found = &work->found;
+
+	if (!found->hold && !found->refused && !found->spare)
+		count(event, SF_COUNT_STAY_CROWD);
+	else if (work->sample.teller == SF_TELLER_HOOK)
+		count(event, SF_COUNT_BUSY);
+}
+
 /*
  * Brings the records of the thread in the scratch of `entry` to what is told there. Afterwards work->found.own is the
  * record of its span; 0: it has none, or there was no room for one.
@@ -412,10 +434,8 @@ VERIFIED_ONCE settle(__u32 entry, __u32 now_epoch)
 	}
 	if (wants_record(&work->sample)) {
 		make_current(work, bucket_owners, bucket, entry, now_epoch);
-		if (!work->found.own && !work->found.hold && !work->found.refused)
-			count(&event, SF_COUNT_STAY_CROWD);
-		else if (!work->found.own && work->sample.teller == SF_TELLER_HOOK)
-			count(&event, SF_COUNT_BUSY);
+		if (!work->found.own)
+			count_unopened(&event, work);
 	}
 	drop_note(&work->sample, work->found.hold);
 	return 0;

@@ -7,9 +7,8 @@
 
 /* What it does with a record that it holds, now that the map shows `span` for its thread. 0: something is left. */
 static __always_inline int sweep_taken(struct event *event, struct sf_record *record, __u32 place, __u64 owner,
-				       const struct sf_span *span)
+				       const struct sf_span *span, __u64 now_ns)
 {
-	__u64 now_ns = now_boot_ns();
 	struct sf_sample sample = { .now_ns = now_ns };
 	bool old = record->fold.head.epoch != event->epoch, held = is_held(record, &sample);
 
@@ -47,7 +46,7 @@ VERIFIED_ONCE sweep_record(__u32 place, __u32 now_epoch)
 	struct sf_record *record;
 	struct sf_span span = {};
 	struct event event;
-	__u64 owner;
+	__u64 owner, now_ns;
 	int done;
 
 	if (!owned || !open_event(&event, now_epoch))
@@ -58,9 +57,11 @@ VERIFIED_ONCE sweep_record(__u32 place, __u32 now_epoch)
 	record = take_record(place, owner);
 	if (!record)
 		return *owned == owner ? 0 : 1;
+	/* Before the look: the span may leave right after that. */
+	now_ns = now_boot_ns();
 	if (!read_context(owner, &span))
 		__builtin_memset(&span, 0, sizeof(span));
-	done = sweep_taken(&event, record, place, owner, &span);
+	done = sweep_taken(&event, record, place, owner, &span, now_ns);
 	give_back(&record->busy, place);
 	return done;
 }

@@ -7,7 +7,6 @@
 namespace bodytest {
 namespace {
 
-constexpr std::uint64_t kHoldNs = 50'000;     // bpf/stay.bpf.h
 constexpr std::uint64_t kLingerNs = 100'000;  // bpf/abi.h
 constexpr std::uint32_t kThreadRecords = 4;
 

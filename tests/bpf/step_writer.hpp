@@ -8,12 +8,9 @@
 #include <random>
 #include <vector>
 
-#include "tests/bpf/loaded.hpp"
-#include "tests/bpf/steps.h"
+#include "tests/bpf/steps.hpp"
 
 namespace bodytest {
-
-constexpr std::uint64_t kHoldNs = 50'000;  // bpf/note.bpf.h
 
 struct Plan {
   std::uint64_t seed = 1;

@@ -146,16 +146,20 @@ VERIFIED_ONCE step_sweep(__u32 number)
 	return 0;
 }
 
-VERIFIED_ONCE run_step(__u32 number)
+/* Records that programs on this CPU have found in use. */
+static __always_inline __u64 busy_so_far(__u32 now_epoch)
+{
+	struct event event;
+
+	return open_event(&event, now_epoch) ? event.counters->count[SF_COUNT_BUSY] : 0;
+}
+
+VERIFIED_ONCE do_step(__u32 number)
 {
 	struct sf_step *step = bpf_map_lookup_elem(&steps, &number);
 
 	if (!step)
 		return 0;
-	if (step->now_ns)
-		steps_clock_ns = step->now_ns;
-	else
-		step->now_ns = now_boot_ns();
 	switch (step->op) {
 	case STEP_HOOK:
 		return step_hook(number);
@@ -170,6 +174,23 @@ VERIFIED_ONCE run_step(__u32 number)
 	default:
 		return step_sweep(number);
 	}
+}
+
+VERIFIED_ONCE run_step(__u32 number)
+{
+	struct sf_step *step = bpf_map_lookup_elem(&steps, &number);
+	__u64 busy;
+
+	if (!step)
+		return 0;
+	busy = busy_so_far(step->epoch);
+	if (step->now_ns)
+		steps_clock_ns = step->now_ns;
+	else
+		step->now_ns = now_boot_ns();
+	do_step(number);
+	step->busy = (__u32)(busy_so_far(step->epoch) - busy);
+	return 0;
 }
 
 /* args[0]: how many of the steps, args[1]: the first. */

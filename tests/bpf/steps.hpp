@@ -20,6 +20,8 @@
 
 namespace bodytest {
 
+constexpr std::uint64_t kHoldNs = 50'000;  // bpf/note.bpf.h
+
 // Whose samples and stays: one thread of one program in one span, in one flush.
 struct Whose {
   std::uint64_t thread = 0;
