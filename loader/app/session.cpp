@@ -87,6 +87,7 @@ class Session {
   std::vector<Fd> targets_;
   profile::Accounting total_;
   std::uint64_t window_start_ns_ = 0;  // boot clock
+  BootToUnix unix_ = BootToUnix::now();
   std::uint64_t sweep_period_ns_ = 0;  // of the timer
   bool left_out_said_ = false;
   bool write_failed_ = false;  // and said so
@@ -198,7 +199,8 @@ Status Session::flush(bool last) {
 
   // Measured anew each time: somebody may have set the clock. Windows overlap by the time that a flush takes, so that
   // each encloses its samples.
-  const WindowTime time(window_start_ns_, boot_clock_ns(), BootToUnix::now(), recorder_->clock_shift_ns());
+  unix_ = unix_.renewed(BootToUnix::now());
+  const WindowTime time(window_start_ns_, boot_clock_ns(), unix_, recorder_->clock_shift_ns());
   profile::Window window = gather_.window(*bank, time, frequency_hz);
   if (getrandom(window.id_seed.data(), window.id_seed.size(), 0) != static_cast<ssize_t>(window.id_seed.size())) {
     return errno_error("get random profile ids");

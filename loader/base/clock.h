@@ -26,6 +26,14 @@ class BootToUnix {
   [[nodiscard]] static BootToUnix now();
   explicit constexpr BootToUnix(std::int64_t offset_ns) : offset_ns_(offset_ns) {}
 
+  // `measured`, unless that is this one within what such a measurement is good to (50 us): so a time that was translated
+  // before and one that is translated after still join, and only a clock that somebody set makes a step.
+  [[nodiscard]] constexpr BootToUnix renewed(BootToUnix measured) const {
+    constexpr std::int64_t kNoiseNs = 50'000;
+    const std::int64_t step_ns = measured.offset_ns_ - offset_ns_;
+    return step_ns < -kNoiseNs || step_ns > kNoiseNs ? measured : *this;
+  }
+
   [[nodiscard]] constexpr std::uint64_t unix_ns(std::uint64_t boot_ns) const {
     return boot_ns + static_cast<std::uint64_t>(offset_ns_);
   }

@@ -116,6 +116,14 @@ TEST_CASE("a boot time later than Unix time translates too") {
   CHECK(BootToUnix(5).unix_ns(7) == 12);
 }
 
+TEST_CASE("a difference stays as it is until somebody sets the clock") {
+  const BootToUnix first(1'000'000);
+  CHECK(first.renewed(BootToUnix(1'049'000)).offset_ns() == 1'000'000);
+  CHECK(first.renewed(BootToUnix(951'000)).offset_ns() == 1'000'000);
+  CHECK(first.renewed(BootToUnix(1'051'000)).offset_ns() == 1'051'000);
+  CHECK(first.renewed(BootToUnix(-3'600'000'000'000)).offset_ns() == -3'600'000'000'000);
+}
+
 TEST_CASE("the boot clock does not go back") {
   const std::uint64_t first = spanfold::boot_clock_ns();
   CHECK(spanfold::boot_clock_ns() >= first);
