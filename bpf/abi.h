@@ -175,10 +175,10 @@ struct sf_record {
 	__u64 since_ns; /* begin of what its stay has still to add to fold.on_thread_ns; 0: the span is not current */
 	__u64 seen_ns; /* when the span was last known to be on the thread */
 	__u64 born_ns; /* when it came there first; flushes do not change it */
-	__u32 table; /* 1 + number of its table, 0: none */
+	__u64 begun_ns; /* when a hook told that it came, first or again; 0: none did; flushes do not change it */
 	__u32 switches; /* of the thread, when the stay began */
-	__u32 sampled; /* 1: it has or had a sample */
-	__u32 pad;
+	__u16 table; /* 1 + number of its table, 0: none */
+	__u16 sampled; /* 1: it has or had a sample */
 	struct sf_fold_head fold;
 	struct sf_slot slots[SF_INLINE_SLOTS];
 };

@@ -193,6 +193,7 @@ SF_INLINE void sf_stay_begin(struct sf_record *record, __u64 now_ns, __u32 switc
 {
 	record->since_ns = now_ns;
 	record->seen_ns = now_ns;
+	record->begun_ns = seen ? now_ns : 0;
 	record->switches = switches;
 	if (!sf_has_stay(record)) {
 		record->fold.first_ns = now_ns;

@@ -71,7 +71,7 @@ static __always_inline struct sf_table *take_table(struct event *event, struct s
 
 		if (table && try_take(&table->taken, table_key(number))) {
 			sf_table_clear(table);
-			record->table = number + 1;
+			record->table = (__u16)(number + 1);
 			count(event, SF_COUNT_TABLES_TAKEN);
 			return table;
 		}

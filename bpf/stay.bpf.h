@@ -127,8 +127,7 @@ static __always_inline bool is_held(const struct sf_record *record, const struct
 	if (sample->teller != SF_TELLER_SAMPLE)
 		return false;
 	if (record->since_ns)
-		return (record->fold.stay & SF_STAY_BEGIN_SEEN) &&
-		       sf_elapsed_ns(record->since_ns, sample->now_ns) < HOLD_NS;
+		return record->begun_ns && sf_elapsed_ns(record->begun_ns, sample->now_ns) < HOLD_NS;
 	return (record->fold.stay & SF_STAY_END_SEEN) && sf_elapsed_ns(record->fold.last_ns, sample->now_ns) < HOLD_NS;
 }
 
@@ -377,10 +376,13 @@ static __always_inline void make_current(struct sf_scratch *work, const struct s
 	__u32 first = bucket * SF_BUCKET_WAYS, way = (found->own - 1) & (SF_BUCKET_WAYS - 1);
 	const struct sf_record *record = record_at(first + way);
 
-	if (found->own && record) {
-		if (!record->since_ns)
-			resume_record(first + way, entry, now_epoch);
-	} else if (!found->hold && make_room(found, bucket, sample, now_epoch)) {
+	if (found->own && record && !record->since_ns && !resume_record(first + way, entry, now_epoch) &&
+	    *(const volatile __u64 *)&bucket_owners->owner[way] != sample->pid_tgid) {
+		/* It had left, and somebody has closed it since we looked. */
+		found->own = 0;
+		found->spare = way + 1;
+	}
+	if (!found->own && !found->hold && make_room(found, bucket, sample, now_epoch)) {
 		way = (found->spare - 1) & (SF_BUCKET_WAYS - 1);
 		if (open_record(first + way, entry, now_epoch))
 			found->own = way + 1;

@@ -9,6 +9,7 @@ namespace {
 
 constexpr std::uint64_t kLingerNs = 100'000;  // bpf/abi.h
 constexpr std::uint32_t kThreadRecords = 4;
+constexpr std::uint32_t kBegins = SF_STAY_BEGIN_SEEN;
 
 bool same(const sf_span& a, const sf_span& b) {
   return a.span_id == b.span_id && a.trace_id[0] == b.trace_id[0] && a.trace_id[1] == b.trace_id[1];
@@ -102,9 +103,7 @@ StayModel::Record* StayModel::find_own(const Event& event) {
 
 // What is exact was told by a hook.
 bool StayModel::acted_lately(const Record& record, std::uint64_t now_ns) {
-  if (record.state == State::kCurrent) {
-    return (record.stay.flags & SF_STAY_BEGIN_SEEN) != 0 && now_ns < record.since_ns + kHoldNs;
-  }
+  if (record.state == State::kCurrent) return record.begun_ns != 0 && now_ns < record.begun_ns + kHoldNs;
   return (record.stay.flags & SF_STAY_END_SEEN) != 0 && now_ns < record.stay.last_ns + kHoldNs;
 }
 
@@ -200,11 +199,9 @@ void StayModel::begin(const Event& event, Record& record) {
                      note->second.ns >= record.seen_ns && same(note->second.now, event.span);
   const std::uint64_t begin_ns = noted ? note->second.ns : now_ns;
   if (record.stay.on_thread_ns != 0 && sizes_.span_times && begin_ns >= record.stay.last_ns + kLingerNs) emit(record);
-  if (record.stay.on_thread_ns == 0) {
-    record.stay = {.first_ns = begin_ns, .flags = 0};
-    if (noted || (event.teller == SF_TELLER_HOOK && !same(event.old, event.span)))
-      record.stay.flags = SF_STAY_BEGIN_SEEN;
-  }
+  const bool seen = noted || (event.teller == SF_TELLER_HOOK && !same(event.old, event.span));
+  if (record.stay.on_thread_ns == 0) record.stay = {.first_ns = begin_ns, .flags = seen ? kBegins : 0};
+  record.begun_ns = seen ? begin_ns : 0;
   record.stay.flags &= ~static_cast<std::uint32_t>(SF_STAY_END_SEEN | SF_STAY_GONE);
   record.state = State::kCurrent;
   record.since_ns = record.seen_ns = begin_ns;

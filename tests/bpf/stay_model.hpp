@@ -43,6 +43,7 @@ class StayModel {
     Stay stay;                   // what is to be told; on_thread_ns is 0: nothing
     std::uint64_t since_ns = 0;  // while it is current: begin of what is not yet in on_thread_ns
     std::uint64_t seen_ns = 0;   // when it was last known to be on the thread
+    std::uint64_t begun_ns = 0;  // when a hook told that it came, first or again; 0: none did
     std::uint32_t switches = 0;  // of the thread, at the begin of the stay
     bool sampled = false;
     std::map<std::uint64_t, std::uint64_t> samples;

@@ -153,6 +153,25 @@ TEST_CASE("a hook that finds its span in the map has not seen it come") {
   CHECK(life.stays(kParent) == Stays{{5000, 6000, 1000, SF_STAY_END_SEEN | SF_STAY_GONE}});
 }
 
+TEST_CASE("what a hook has just begun anew is believed, whoever saw the stay begin first") {
+  Life cut;
+  cut.set(1000, kParent).flush(100'000).set(150'000, kNone);
+  cut.hook(200'000, kParent).sweep(200'100).map(200'200, kParent).set(300'000, kNone).exit(900'000);
+  CHECK(cut.stays(kParent) == Stays{{1000, 100'000, 99'000, SF_STAY_BEGIN_SEEN},
+                                    {100'000, 300'000, 150'000, SF_STAY_END_SEEN | SF_STAY_GONE}});
+  Life missed;
+  missed.map(1000, kParent).sample(2000).set(3000, kNone);
+  missed.hook(60'000, kParent).sample(60'100).map(60'200, kParent).set(70'000, kNone).exit(900'000);
+  CHECK(missed.stays(kParent) == Stays{{2000, 70'000, 11'000, SF_STAY_END_SEEN | SF_STAY_GONE}});
+}
+
+TEST_CASE("what a hook has just begun is believed, also when a flush comes in between") {
+  Life life;
+  life.hook(1000, kParent).flush(1100).sweep(1200).map(1300, kParent).set(70'000, kNone).exit(900'000);
+  CHECK(life.stays(kParent) ==
+        Stays{{1000, 1100, 100, SF_STAY_BEGIN_SEEN}, {1100, 70'000, 68'900, SF_STAY_END_SEEN | SF_STAY_GONE}});
+}
+
 TEST_CASE("another thread's note tells when a stay ended") {
   Life life;
   life.set(1000, kParent).set_by_other(5000, kNone).sample(100'000).exit(300'000);
