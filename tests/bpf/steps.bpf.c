@@ -146,12 +146,14 @@ VERIFIED_ONCE step_sweep(__u32 number)
 	return 0;
 }
 
-/* Records that programs on this CPU have found in use. */
+/* How often programs on this CPU found a record in use, or no place for one. */
 static __always_inline __u64 busy_so_far(__u32 now_epoch)
 {
 	struct event event;
 
-	return open_event(&event, now_epoch) ? event.counters->count[SF_COUNT_BUSY] : 0;
+	if (!open_event(&event, now_epoch))
+		return 0;
+	return event.counters->count[SF_COUNT_BUSY] + event.counters->count[SF_COUNT_STAY_CROWD];
 }
 
 VERIFIED_ONCE do_step(__u32 number)

@@ -28,7 +28,7 @@ struct sf_step { /* NOLINT(readability-identifier-naming) */
   __u32 places;
   __u32 evicted;
   __u32 own;  /* result: 1 + the way of the thread's record, 0: none */
-  __u32 busy; /* result: records that were in use */
+  __u32 busy; /* result: records that were in use, or had no place */
   __u32 pad;
   __s64 result; /* of a sample: 1 unless lost; of a sweep: what it left behind */
 };

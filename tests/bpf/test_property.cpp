@@ -138,8 +138,10 @@ TEST_CASE("threads at random, without span times") {
 }
 
 TEST_CASE("threads at random, crowded into one bucket") {
-  random_life(
-      {.seed = 3, .steps = 300'000, .sizes = {.buckets = 1, .tables = 8, .ring_bytes = 1U << 20, .span_times = true}});
+  random_life({.seed = 3,
+               .steps = 300'000,
+               .stacks = 12,
+               .sizes = {.buckets = 1, .tables = 8, .ring_bytes = 1U << 20, .span_times = true}});
 }
 
 TEST_CASE("threads at random, crowded into two buckets, without span times") {
