@@ -26,8 +26,8 @@ class BootToUnix {
   [[nodiscard]] static BootToUnix now();
   explicit constexpr BootToUnix(std::int64_t offset_ns) : offset_ns_(offset_ns) {}
 
-  // `measured`, unless that is this one within what such a measurement is good to (50 us): so a time that was translated
-  // before and one that is translated after still join, and only a clock that somebody set makes a step.
+  // `measured`, unless that is this one within what such a measurement is good to (50 us): so a time that was
+  // translated before and one that is translated after still join, and only a clock that somebody set makes a step.
   [[nodiscard]] constexpr BootToUnix renewed(BootToUnix measured) const {
     constexpr std::int64_t kNoiseNs = 50'000;
     const std::int64_t step_ns = measured.offset_ns_ - offset_ns_;

@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <utility>
@@ -127,8 +128,8 @@ Result<std::uint32_t> KernelSide::step_epoch(bool forget) {
 }
 
 Status KernelSide::sweep_from(std::size_t bucket) {
-  std::uint64_t args[] = {bucket};
-  LIBBPF_OPTS(bpf_test_run_opts, opts, .ctx_in = args, .ctx_size_in = sizeof(args));
+  std::array<std::uint64_t, 1> args = {bucket};
+  LIBBPF_OPTS(bpf_test_run_opts, opts, .ctx_in = args.data(), .ctx_size_in = sizeof(args));
   const int code = bpf_prog_test_run_opts(bpf_program__fd(skeleton_->progs.on_sweep), &opts);
   if (code != 0) return Error{.what = "sweep", .code = -code};
   return ok();

@@ -4,6 +4,7 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -55,6 +56,13 @@ std::string load_hint(int code) {
   if (code == EACCES || code == EINVAL || code == E2BIG)
     return "this kernel's verifier refused a program, which is a fault of spanfold: -v shows its words";
   return "-v shows what the kernel said";
+}
+
+// Before 5.11 maps and programs count as locked memory. libbpf sees to that as well, but we ask the kernel before it
+// does.
+void raise_memlock() {
+  const rlimit unlimited{.rlim_cur = RLIM_INFINITY, .rlim_max = RLIM_INFINITY};
+  (void)setrlimit(RLIMIT_MEMLOCK, &unlimited);
 }
 
 // A ring that a full table's message does not fit into would keep that table for ever.
@@ -129,8 +137,11 @@ static_assert(sizeof(*spanfold_bpf::rodata) == sizeof(*spanfold_no_fetch_bpf::ro
 
 Skeleton open_skeleton(bool fetch_atomics) {
   if (fetch_atomics) return Skeleton(spanfold_bpf::open());
-  Skeleton skeleton(static_cast<spanfold_bpf*>(calloc(1, sizeof(spanfold_bpf))));
+  // What skeletons are made of: their own code frees it.
+  Skeleton skeleton(
+      static_cast<spanfold_bpf*>(calloc(1, sizeof(spanfold_bpf))));  // NOLINT(cppcoreguidelines-no-malloc)
   if (!skeleton || spanfold_bpf__create_skeleton(skeleton.get()) != 0) return nullptr;
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): libbpf only reads it
   skeleton->skeleton->data = const_cast<void*>(spanfold_no_fetch_bpf::elf_bytes(&skeleton->skeleton->data_sz));
   return bpf_object__open_skeleton(skeleton->skeleton, nullptr) == 0 ? std::move(skeleton) : nullptr;
 }
@@ -217,6 +228,7 @@ void unhook(spanfold_bpf& skeleton) {
 
 Result<Programs> load_programs(const ProgramOptions& options) {
   libbpf_set_print(log_libbpf);
+  raise_memlock();
   if (access("/sys/kernel/btf/vmlinux", R_OK) != 0) {
     return host_error("read the kernel's types in /sys/kernel/btf/vmlinux", errno,
                       "the kernel needs CONFIG_DEBUG_INFO_BTF");

@@ -21,10 +21,10 @@ std::size_t bytes_of(std::size_t count) {
 }
 
 template <typename Value>
-Result<const void*> map_array(int fd, std::size_t count) {
+Result<void*> map_array(int fd, std::size_t count) {
   void* memory = mmap(nullptr, bytes_of<Value>(count), PROT_READ, MAP_SHARED, fd, 0);
   if (memory == MAP_FAILED) return errno_error("map the records for reading");
-  return static_cast<const void*>(memory);
+  return memory;
 }
 
 }  // namespace
@@ -32,8 +32,8 @@ Result<const void*> map_array(int fd, std::size_t count) {
 RecordView::~RecordView() { close(); }
 
 void RecordView::close() {
-  if (owners_ != nullptr) munmap(const_cast<void*>(owners_), bytes_of<sf_owners>(buckets_));
-  if (records_ != nullptr) munmap(const_cast<void*>(records_), bytes_of<sf_record>(buckets_ * SF_BUCKET_WAYS));
+  if (owners_ != nullptr) munmap(owners_, bytes_of<sf_owners>(buckets_));
+  if (records_ != nullptr) munmap(records_, bytes_of<sf_record>(buckets_ * SF_BUCKET_WAYS));
   owners_ = nullptr;
   records_ = nullptr;
 }

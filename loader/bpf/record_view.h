@@ -29,8 +29,8 @@ class RecordView {
  private:
   void close();
 
-  const void* owners_ = nullptr;
-  const void* records_ = nullptr;
+  void* owners_ = nullptr;  // mapped for reading
+  void* records_ = nullptr;
   std::size_t buckets_ = 0;
 };
 

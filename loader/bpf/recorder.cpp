@@ -84,7 +84,7 @@ void Recorder::Impl::measure_clock_shift() {
   const std::uint64_t before_ns = boot_clock_ns();
   const Result<std::uint64_t> programs_ns = kernel_.read_clock_ns();
   if (!programs_ns) return;
-  const std::int64_t shift_ns = static_cast<std::int64_t>(*programs_ns - (before_ns + boot_clock_ns()) / 2);
+  const auto shift_ns = static_cast<std::int64_t>(*programs_ns - (before_ns + boot_clock_ns()) / 2);
   if (shift_ns < -kNoiseNs || shift_ns > kNoiseNs) clock_shift_ns_ = shift_ns;
 }
 
