@@ -9,6 +9,7 @@ import pathlib
 import re
 import resource
 import struct
+import time
 
 _CALL = {"x86_64": 321, "aarch64": 280}[os.uname().machine]
 _MAP_CREATE, _MAP_LOOKUP, _MAP_UPDATE, _MAP_DELETE, _PROG_LOAD, _PIN, _GET, _INFO = 0, 1, 2, 3, 5, 6, 7, 15
@@ -77,6 +78,16 @@ def programs_of(pid):
         with contextlib.suppress(FileNotFoundError):  # closed meanwhile
             ids.update(int(number) for number in re.findall(r"^prog_id:\s*(\d+)", info.read_text(), re.MULTILINE))
     return ids
+
+
+def await_recorder(pid, seconds=20):
+    """Until a recorder has loaded its programs, which it does right before it records."""
+    end = time.monotonic() + seconds
+    while not programs_of(pid):
+        if time.monotonic() > end:
+            raise AssertionError(f"process {pid} loads no programs")
+        time.sleep(0.02)
+    time.sleep(0.2)
 
 
 def is_loaded(program_id):

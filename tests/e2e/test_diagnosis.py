@@ -93,10 +93,7 @@ class Neighbours(harness.StageCase):
 
     def begin(self):
         running = self.stage.begin_record("-d", "30")
-        end = time.monotonic() + 10
-        while not kernel.programs_of(running.pid) or not self.stage.ctx_map.exists():
-            self.assertLess(time.monotonic(), end, running.err())
-            time.sleep(0.05)
+        kernel.await_recorder(running.pid)
         time.sleep(0.5)
         return running
 

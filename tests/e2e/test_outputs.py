@@ -106,14 +106,16 @@ class Signals(OutputCase):
     def record_until(self, *signals):
         """Records for 0.7 flushes, then sends the signals 50 ms apart."""
         running = self.stage.begin_record("-F", "999", "--flush", "2")
+        kernel.await_recorder(running.pid)
         time.sleep(0.7 * 2)
         sent = time.monotonic()
         for number in signals:
             running.send(number)
             time.sleep(0.05)
-        recording = self.stage.finish(running, timeout=10).check()
+        running.wait(10)
         self.assertLess(time.monotonic() - sent, 5)
-        self.assertGreater(recording.accounting.in_span, 100)
+        recording = self.stage.finish(running).check()
+        self.assertGreater(recording.accounting.in_span, 50)
         analysis.check_right_spans(recording.rows(), analysis.KNOWN)
         self.check_no_part(recording)
 
@@ -134,13 +136,14 @@ class Signals(OutputCase):
         command = harness.workload("known", "--seconds", "20")
         # `setsid` becomes what it runs, in a group of its own.
         running = self.stage.start("setsid", harness.SPANFOLD, *words, "--", *command)
+        kernel.await_recorder(running.pid)
         time.sleep(1.5)
         sent = time.monotonic()
         os.killpg(running.pid, signal.SIGINT)
         code = running.wait(10)
         self.assertLess(time.monotonic() - sent, 5)
         recording = harness.Recording(running, code, where).check(128 + signal.SIGINT)
-        self.assertGreater(recording.accounting.in_span, 100)
+        self.assertGreater(recording.accounting.in_span, 50)
         analysis.check_right_spans(recording.rows(), analysis.KNOWN)
         self.check_no_part(recording)
 
