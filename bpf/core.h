@@ -60,10 +60,10 @@ struct sf_found {
 	__u32 own; /* the thread's record for this span */
 	__u32 refused; /* its own of an earlier flush, which the ring refused */
 	__u32 spare; /* a free record */
-	__u32 oldest; /* of the thread's records for other spans of the trace */
+	__u32 oldest; /* of the thread's records for other spans, of those that have left if there are any */
 	__u32 others; /* how many of those there are */
-	__u64 oldest_ns; /* when the oldest was last on the thread */
-	__u64 own_ns; /* the same of its own */
+	__u64 least; /* what the oldest is told by */
+	__u64 own_ns; /* when its own was last on the thread */
 	__u64 left_ns; /* when its own left for the nested spans under which it was until now; 0: it was not */
 	__u32 idle; /* a record, of whatever thread, whose span has left */
 	__u32 hold; /* 1: no record may be opened: a hook has just acted, or the thread's own is in use */

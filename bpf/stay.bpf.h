@@ -153,6 +153,13 @@ static __always_inline bool is_idle(const struct sf_record *record)
 	return !record->since_ns && (record->fold.stay & SF_STAY_GONE);
 }
 
+/* Which of a thread's records makes room for a fifth: the least. One that has left goes before one that may come back.
+ */
+static __always_inline __u64 staying_power(const struct sf_record *record)
+{
+	return is_idle(record) ? record->seen_ns : record->seen_ns | 1ULL << 63;
+}
+
 /* A record of the thread for another span than the one that is told of. */
 static __always_inline void settle_other(__u32 place, __u32 way, const struct sf_record *record, __u32 now_epoch,
 					 struct sf_scratch *work)
@@ -180,8 +187,8 @@ static __always_inline void settle_other(__u32 place, __u32 way, const struct sf
 	if (is_idle(record))
 		found->idle = way + 1;
 	found->others++;
-	if (record->seen_ns < found->oldest_ns) {
-		found->oldest_ns = record->seen_ns;
+	if (staying_power(record) < found->least) {
+		found->least = staying_power(record);
 		found->oldest = way + 1;
 	}
 }
@@ -424,7 +431,7 @@ VERIFIED_ONCE settle(__u32 entry, __u32 now_epoch)
 	if (!work || !open_event(&event, now_epoch))
 		return 0;
 	__builtin_memset(&work->found, 0, sizeof(work->found));
-	work->found.oldest_ns = ~0ULL;
+	work->found.least = ~0ULL;
 	bucket = bucket_of(work->sample.pid_tgid);
 	bucket_owners = bpf_map_lookup_elem(&owners, &bucket);
 	if (!bucket_owners)

@@ -230,15 +230,21 @@ void StayModel::settle_own(const Event& event, Record& own) {
   begin(event, own);
 }
 
-// A fifth record of the thread takes the place of its oldest, another one a free place, or that of one who has left.
+// A fifth record of the thread takes the place of its oldest, of those that have left if there are any; another one a
+// free place, or that of one who has left.
 bool StayModel::make_room(const Event& event) {
   const std::uint64_t thread = event.step.pid_tgid;
+  const auto before = [](const Record& one, const Record& other) {
+    const bool gone = one.state == State::kGone;
+    const bool other_gone = other.state == State::kGone;
+    return gone == other_gone ? one.seen_ns < other.seen_ns : gone;
+  };
   auto oldest = records_.end();
   std::uint32_t count = 0;
   for (auto at = records_.begin(); at != records_.end(); ++at) {
     if (at->thread != thread) continue;
     ++count;
-    if (oldest == records_.end() || at->seen_ns < oldest->seen_ns) oldest = at;
+    if (oldest == records_.end() || before(*at, *oldest)) oldest = at;
   }
   if (count >= kThreadRecords) close(oldest);
   std::set<std::uint32_t> free;

@@ -232,6 +232,17 @@ TEST_CASE("a way back that hooks missed is marked where the thread left its CPU"
   CHECK(life.stays(kParent) == Stays{{1000, 7000, 1 + 1000, kExact | SF_STAY_GONE | SF_STAY_SWITCHED}});
 }
 
+TEST_CASE("a suspended span keeps its record, however many nested ones follow one another") {
+  Life life;
+  life.set(2000, kParent).set(3000, kChild);
+  for (std::uint64_t call = 0; call < 10; ++call) {
+    life.set(10'000 + call * 20, {.trace_id = {1, 1}, .span_id = 10 + call}).set(10'010 + call * 20, kChild);
+  }
+  CHECK(life.stays(kParent).empty());
+  life.set(20'000, kParent).set(30'000, kNone).exit(900'000);
+  CHECK(life.stays(kParent) == Stays{{2000, 30'000, 11'000, kExact | SF_STAY_GONE}});
+}
+
 TEST_CASE("a thread's own record that has left makes room in a full bucket") {
   Life life;
   // With the parent and the child that has left, the bucket is full.
