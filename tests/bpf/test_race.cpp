@@ -37,7 +37,7 @@ class Runner {
   std::vector<sf_step> steps(std::uint32_t epoch) {
     std::vector<sf_step> steps;
     epoch_ = epoch;
-    while (steps.size() < STEPS_AT_ONCE - 5 * (samples_ + 2) - 1) {
+    while (steps.size() < STEPS_AT_ONCE - 5 * (samples_ + 2) - 2) {
       const std::uint64_t trace = ++traces_;
       set(steps, span(trace, 1));
       if (random_() % 2 == 0) {
@@ -47,7 +47,11 @@ class Runner {
       if (random_() % 2 == 0) set(steps, {});
       if (random_() % 2 == 0) set(steps, span(trace, 1));
     }
-    if (random_() % 8 == 0) steps.push_back(end());
+    if (random_() % 8 == 0) {
+      steps.push_back(end());
+      // The next thread with this id comes at once, and must not find what the sweep has not yet seen end.
+      steps.push_back(step(STEP_MAP));
+    }
     return steps;
   }
   [[nodiscard]] sf_step end() const { return step(STEP_EXIT); }
@@ -131,6 +135,7 @@ void race(Steps& bpf, Runner& owner, Runner& neighbour) {
   first.join();
   second.join();
   tell_dwellers(bpf, {STEP_EXIT}, epoch.load());
+  flush();
   for (int tries = 0; tries < 100 && bpf.records_in_use() > 0; ++tries) flush();
   CHECK(bpf.records_in_use() == 0);
 }
