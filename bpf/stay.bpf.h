@@ -382,12 +382,18 @@ static __always_inline void make_current(struct sf_scratch *work, const struct s
 	struct sf_found *found = &work->found;
 	__u32 first = bucket * SF_BUCKET_WAYS, way = (found->own - 1) & (SF_BUCKET_WAYS - 1);
 	const struct sf_record *record = record_at(first + way);
+	__u64 owner;
 
-	if (found->own && record && !record->since_ns && !resume_record(first + way, entry, now_epoch) &&
-	    *(const volatile __u64 *)&bucket_owners->owner[way] != sample->pid_tgid) {
-		/* It had left, and somebody has closed it since we looked. */
-		found->own = 0;
-		found->spare = way + 1;
+	if (found->own && record) {
+		if (!record->since_ns)
+			resume_record(first + way, entry, now_epoch);
+		/* It had left, and somebody may have closed it since we looked; somebody else may even be in its place.
+		 */
+		owner = *(const volatile __u64 *)&bucket_owners->owner[way];
+		if (owner != sample->pid_tgid)
+			found->own = 0;
+		if (!owner)
+			found->spare = way + 1;
 	}
 	if (!found->own && !found->hold && make_room(found, bucket, sample, now_epoch)) {
 		way = (found->spare - 1) & (SF_BUCKET_WAYS - 1);
