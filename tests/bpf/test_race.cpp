@@ -99,10 +99,8 @@ void live(Steps& bpf, Runner& runner, std::uint32_t cpu, const std::atomic<std::
 }
 
 // Threads that stay in their spans, so that in their bucket others must take the places of those who have left.
-constexpr std::uint64_t kDwellers = 4;
-
-void tell_dwellers(Steps& bpf, std::initializer_list<sf_step_op> ops, std::uint32_t epoch) {
-  for (std::uint64_t number = 11; number < 11 + kDwellers; ++number) {
+void tell_dwellers(Steps& bpf, std::uint64_t count, std::initializer_list<sf_step_op> ops, std::uint32_t epoch) {
+  for (std::uint64_t number = 11; number < 11 + count; ++number) {
     std::vector<sf_step> steps;
     for (const sf_step_op op : ops) {
       steps.push_back({.pid_tgid = number << 32 | number,
@@ -116,7 +114,8 @@ void tell_dwellers(Steps& bpf, std::initializer_list<sf_step_op> ops, std::uint3
 }
 
 // The owner on one CPU, its neighbour and the sweep on another.
-void race(Steps& bpf, Runner& owner, Runner& neighbour) {
+void race(Steps& bpf, Runner& owner, Runner& neighbour, std::uint64_t dwellers) {
+  tell_dwellers(bpf, dwellers, {STEP_HOOK, STEP_MAP}, 0);
   std::atomic<std::uint32_t> epoch = 0;
   std::atomic<int> running = 2;
   const auto run = [&](Runner& runner, std::uint32_t cpu) {
@@ -134,7 +133,7 @@ void race(Steps& bpf, Runner& owner, Runner& neighbour) {
   while (running.load() > 0) flush();
   first.join();
   second.join();
-  tell_dwellers(bpf, {STEP_EXIT}, epoch.load());
+  tell_dwellers(bpf, dwellers, {STEP_EXIT}, epoch.load());
   flush();
   for (int tries = 0; tries < 100 && bpf.records_in_use() > 0; ++tries) flush();
   CHECK(bpf.records_in_use() == 0);
@@ -172,7 +171,7 @@ void check_times(const Steps& bpf, Sums& sums) {
     REQUIRE(told_ns.contains(whose));
     REQUIRE(told_ns.at(whose) == on_thread_ns);
   }
-  CHECK(undisturbed > sums.on_thread_ns.size() / 2);
+  CHECK(undisturbed > sums.on_thread_ns.size() / 10);
 }
 
 }  // namespace
@@ -182,16 +181,17 @@ TEST_CASE("a thread, its neighbour and a sweep that flushes, all at once: what n
     MESSAGE("SKIPPED: needs two CPUs to race");
     return;
   }
-  Steps bpf({.buckets = 1, .tables = 2, .ring_bytes = 1U << 24, .span_times = true});
-  Runner owner(1, 4);
-  Runner neighbour(2, 20);
-  tell_dwellers(bpf, {STEP_HOOK, STEP_MAP}, 0);
-  race(bpf, owner, neighbour);
-  CHECK(bpf.tables_in_use() == 0);
-  std::map<Whose, std::map<std::uint64_t, std::uint64_t>> samples = owner.sums.samples;
-  samples.insert(neighbour.sums.samples.begin(), neighbour.sums.samples.end());
-  CHECK(bpf.told.samples == samples);
-  CHECK(owner.sums.lost + neighbour.sums.lost == 0);
-  check_times(bpf, owner.sums);
-  check_times(bpf, neighbour.sums);
+  for (const std::uint64_t dwellers : {4, 6}) {
+    Steps bpf({.buckets = 1, .tables = 2, .ring_bytes = 1U << 24, .span_times = true});
+    Runner owner(1, 4);
+    Runner neighbour(2, 20);
+    race(bpf, owner, neighbour, dwellers);
+    CHECK(bpf.tables_in_use() == 0);
+    std::map<Whose, std::map<std::uint64_t, std::uint64_t>> samples = owner.sums.samples;
+    samples.insert(neighbour.sums.samples.begin(), neighbour.sums.samples.end());
+    CHECK(bpf.told.samples == samples);
+    CHECK(owner.sums.lost + neighbour.sums.lost == 0);
+    check_times(bpf, owner.sums);
+    check_times(bpf, neighbour.sums);
+  }
 }

@@ -32,7 +32,10 @@ class Life {
   Life& set_by_other(std::uint64_t now_ns, const sf_span& span) {
     return step(STEP_NOTE, now_ns, span).map(now_ns, span);
   }
-  Life& sample(std::uint64_t now_ns) { return step(STEP_SAMPLE, now_ns, kNone); }
+  Life& sample(std::uint64_t now_ns, std::uint64_t stack = 5) {
+    stack_ = stack;
+    return step(STEP_SAMPLE, now_ns, kNone);
+  }
   Life& sweep(std::uint64_t now_ns) { return step(STEP_SWEEP, now_ns, kNone); }
   Life& exit(std::uint64_t now_ns) { return step(STEP_EXIT, now_ns, kNone); }
   Life& flush(std::uint64_t now_ns) {
@@ -73,7 +76,7 @@ class Life {
   Life& step(sf_step_op op, std::uint64_t now_ns, const sf_span& span) {
     std::vector<sf_step> steps{{.pid_tgid = thread_,
                                 .now_ns = now_ns,
-                                .stack_id = 5,
+                                .stack_id = stack_,
                                 .process = {.start_ns = kStart, .tgid = 1, .exec_id = 1},
                                 .span = span,
                                 .op = static_cast<std::uint32_t>(op),
@@ -86,6 +89,7 @@ class Life {
 
   Steps bpf_;
   std::uint64_t thread_ = kThread;
+  std::uint64_t stack_ = 0;
   std::uint32_t epoch_ = 0;
   std::uint32_t switches_ = 0;
 };
@@ -132,6 +136,17 @@ TEST_CASE("a flush cuts a stay, and only its first piece has a begin") {
   life.set(1000, kParent).flush(100'000).set(200'000, kNone).exit(300'000);
   CHECK(life.stays(kParent) == Stays{{1000, 100'000, 99'000, SF_STAY_BEGIN_SEEN},
                                      {100'000, 200'000, 100'000, SF_STAY_END_SEEN | SF_STAY_GONE}});
+}
+
+TEST_CASE("a record that rolls cuts the stay at the sample that did not fit") {
+  Life life({.buckets = 1, .tables = 0, .span_times = true});
+  life.set(1000, kParent);
+  for (std::uint64_t stack = 0; stack <= SF_INLINE_SLOTS; ++stack) life.sample(2000 + stack, 1 + stack);
+  CHECK(life.stays(kParent) == Stays{{1000, 2000 + SF_INLINE_SLOTS, 1000 + SF_INLINE_SLOTS, SF_STAY_BEGIN_SEEN}});
+  life.set(9000, kNone).exit(900'000);
+  CHECK(life.stays(kParent).size() == 2);
+  CHECK(life.stays(kParent)[1] ==
+        Stay{2000 + SF_INLINE_SLOTS, 9000, 7000 - SF_INLINE_SLOTS, SF_STAY_END_SEEN | SF_STAY_GONE});
 }
 
 TEST_CASE("a sample corrects what no hook has just done, also right after a flush") {
