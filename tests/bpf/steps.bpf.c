@@ -182,15 +182,19 @@ VERIFIED_ONCE run_step(__u32 number)
 {
 	struct sf_step *step = bpf_map_lookup_elem(&steps, &number);
 	__u64 busy;
+	bool real;
 
 	if (!step)
 		return 0;
 	busy = busy_so_far(step->epoch);
-	if (step->now_ns)
-		steps_clock_ns = step->now_ns;
-	else
+	real = !step->now_ns;
+	if (real)
 		step->now_ns = now_boot_ns();
+	else
+		steps_clock_ns = step->now_ns;
 	do_step(number);
+	if (real && step->op == STEP_MAP)
+		step->now_ns = now_boot_ns();
 	step->busy = (__u32)(busy_so_far(step->epoch) - busy);
 	return 0;
 }

@@ -5,20 +5,21 @@
 
 #include "bpf/abi.h"
 
+/* NOLINTBEGIN(readability-identifier-naming): shared with C */
+
 /* What one step of a long run does. Steps lie in an array that both sides see, and a call runs many of them. */
-enum sf_step_op {                /* NOLINT(readability-identifier-naming) */
-                  STEP_HOOK = 0, /* the thread's entry is about to hold `span` (zeros: it is about to go), and the hook
-                                    sees that */
-                  STEP_MAP,      /* now it does */
-                  STEP_NOTE,     /* another thread, or an eviction, is about to change the entry */
-                  STEP_SAMPLE,
-                  STEP_EXIT,
-                  STEP_SWEEP, /* over `places` records */
+enum sf_step_op {
+  STEP_HOOK = 0, /* the thread's entry is about to hold `span` (zeros: to go), and the hook sees that */
+  STEP_MAP,      /* now it does */
+  STEP_NOTE,     /* another thread, or an eviction, is about to change the entry */
+  STEP_SAMPLE,
+  STEP_EXIT,
+  STEP_SWEEP, /* over `places` records */
 };
 
-struct sf_step { /* NOLINT(readability-identifier-naming) */
+struct sf_step {
   __u64 pid_tgid;
-  __u64 now_ns; /* 0: the real time, which is left here */
+  __u64 now_ns; /* 0: the real time, which is left here; of a change to the map, when it was done */
   __u64 stack_id;
   struct sf_process process;
   struct sf_span span;
@@ -32,6 +33,8 @@ struct sf_step { /* NOLINT(readability-identifier-naming) */
   __u32 pad;
   __s64 result; /* of a sample: 1 unless lost; of a sweep: what it left behind */
 };
+
+/* NOLINTEND(readability-identifier-naming) */
 
 #define STEPS_AT_ONCE 256
 /* Threads of a test that run steps at the same time. */
