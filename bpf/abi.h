@@ -24,7 +24,8 @@
 #define SF_TABLE_INDEX 512
 /* Records that share a bucket, so that the owners of one bucket are one cache line. */
 #define SF_BUCKET_WAYS 8
-/* Records of one thread: a span, its parent, and two more above them; the oldest makes room, one that has left first. */
+/* Records of one thread: a span, its parent, and two more above them; the oldest makes room, one that has left first.
+ */
 #define SF_THREAD_RECORDS 4
 /* Stack ids in one set of the set of sent stacks: again one cache line. */
 #define SF_SENT_WAYS 8
