@@ -21,7 +21,14 @@ struct Sizes {
   std::uint32_t sent_sets = 16;
   bool span_times = false;
   bool background_stacks = false;
+  int context_map = -1;  // what the slot of `context` may hold
 };
+
+inline int make_context_map() {
+  const int map = bpf_map_create(BPF_MAP_TYPE_LRU_HASH, "ctx", 8, sizeof(sf_span), 16384, nullptr);
+  REQUIRE(map >= 0);
+  return map;
+}
 
 struct RingDeleter {
   void operator()(ring_buffer* ring) const { ring_buffer__free(ring); }
@@ -37,6 +44,8 @@ void give_sizes(Skeleton& skeleton, const Sizes& sizes) {
   bpf_map__set_max_entries(skeleton.maps.ring, sizes.ring_bytes);
   bpf_map__set_max_entries(skeleton.maps.sent, sizes.sent_sets);
   bpf_map__set_max_entries(skeleton.maps.processes, 64);
+  // Older kernels take a map into the slot only if it is just as the one at load, down to its BTF.
+  if (sizes.context_map >= 0) REQUIRE(bpf_map__set_inner_map_fd(skeleton.maps.context, sizes.context_map) == 0);
   skeleton.rodata->knobs.seed = 77;
   skeleton.rodata->knobs.bucket_mask = sizes.buckets - 1;
   skeleton.rodata->knobs.sent_mask = sizes.sent_sets - 1;

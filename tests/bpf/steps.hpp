@@ -52,14 +52,13 @@ struct Told {
 
 class Steps {
  public:
-  explicit Steps(const Sizes& sizes) : skeleton_(steps_bpf::open()), sizes_(sizes) {
+  explicit Steps(const Sizes& sizes) : skeleton_(steps_bpf::open()), sizes_(sizes), context_(make_context_map()) {
     REQUIRE(skeleton_);
-    give_sizes(*skeleton_, sizes);
+    sizes_.context_map = context_;
+    give_sizes(*skeleton_, sizes_);
     REQUIRE(steps_bpf::load(skeleton_.get()) == 0);
     ring_.reset(ring_buffer__new(bpf_map__fd(skeleton_->maps.ring), on_message, this, nullptr));
     REQUIRE(ring_);
-    context_ = bpf_map_create(BPF_MAP_TYPE_LRU_HASH, "ctx", 8, sizeof(sf_span), 16384, nullptr);
-    REQUIRE(context_ >= 0);
     const std::uint32_t slot = 0;
     REQUIRE(bpf_map_update_elem(bpf_map__fd(skeleton_->maps.context), &slot, &context_, BPF_ANY) == 0);
     void* shared =

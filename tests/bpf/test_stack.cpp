@@ -73,15 +73,14 @@ TEST_CASE("a set that is full replaces an id: such a stack is sent more often, n
 }
 
 TEST_CASE("context: no map, no entry, an entry, an entry of zeros") {
-  Bodies bpf({});
+  const int map = bodytest::make_context_map();
+  Bodies bpf({.context_map = map});
   sf_body_input input = {};
   input.pid_tgid = 5;
   bpf.call(bpf.progs().body_context, input);
   CHECK(input.result == SF_SOURCE_NONE);
   CHECK(bpf.counters(0).count[SF_COUNT_NO_MAP] == 1);
 
-  const int map = bpf_map_create(BPF_MAP_TYPE_LRU_HASH, "ctx", 8, 24, 16384, nullptr);
-  REQUIRE(map >= 0);
   const std::uint32_t slot = 0;
   REQUIRE(bpf_map_update_elem(bpf_map__fd(bpf.maps().context), &slot, &map, BPF_ANY) == 0);
   input.span = {.trace_id = {9, 9}, .span_id = 9};
