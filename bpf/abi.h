@@ -79,7 +79,7 @@ enum sf_count {
 	SF_COUNT_ROLLS, /* folds emitted because they were full, while their span went on */
 	SF_COUNT_EMIT_REFUSED, /* emits that the ring refused; the record is kept for the next try */
 	SF_COUNT_STALE, /* of the background: in a span, but for longer than max_age_ns or left by a dead thread */
-	SF_COUNT_UNSAMPLED, /* stays that ended without a sample */
+	SF_COUNT_UNSAMPLED, /* times that a span left a thread without ever having had a sample there */
 	SF_COUNT_UNSEEN_ENDS, /* stays whose end only a sample or the sweep told of */
 	SF_COUNT_STAY_CROWD, /* stays without a record: their bucket was full, so their time is not known */
 	SF_COUNT_HOOKED, /* runs of the hooks for the context map */

@@ -5,7 +5,7 @@
 //   spanfold.ticks = spanfold.in_span + .background + .idle + .filtered + the sum of spanfold.dropped.<reason>
 //   spanfold.missed         ticks that the clock owed and no program saw; not part of the sum
 //   spanfold.recursion_misses   runs of the hooks on the context map that the kernel skipped; absent without hooks
-//   spanfold.unsampled      stays of spans on threads that ended without a sample; absent where there were none
+//   spanfold.unsampled      times that a span left a thread without having had a sample there; absent where none
 //   spanfold.frequency_hz   samples a second on each CPU; not a difference
 // Reasons that dropped nothing are absent. Where they are: on the first on-CPU profile.
 #pragma once
