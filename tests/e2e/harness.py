@@ -93,6 +93,14 @@ class Running:
             time.sleep(0.02)
         raise AssertionError(f"no line {start!r} from {self.command}:\n{self.out()}{self.err()}")
 
+    def await_error(self, text, count=1, timeout=60):
+        """Waits for a text on standard error."""
+        end = time.monotonic() + timeout
+        while self.err().count(text) < count:
+            if time.monotonic() > end or not self.running():
+                raise AssertionError(f"no {text!r} from {self.command}:\n{self.err()}")
+            time.sleep(0.02)
+
     def send(self, number):
         if self.running():
             self.process.send_signal(number)
@@ -217,6 +225,14 @@ def read_lines(path):
 def workload(name, *options):
     """The words of a command."""
     return [WORKLOADS / name, *options]
+
+
+def resident_kib(pid):
+    try:
+        status = pathlib.Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS:")), 0)
 
 
 class Stage:

@@ -12,7 +12,8 @@ import struct
 import time
 
 _CALL = {"x86_64": 321, "aarch64": 280}[os.uname().machine]
-_MAP_CREATE, _MAP_LOOKUP, _MAP_UPDATE, _MAP_DELETE, _PROG_LOAD, _PIN, _GET, _INFO = 0, 1, 2, 3, 5, 6, 7, 15
+_MAP_CREATE, _MAP_LOOKUP, _MAP_UPDATE, _MAP_DELETE, _MAP_NEXT, _PROG_LOAD, _PIN, _GET = 0, 1, 2, 3, 4, 5, 6, 7
+_MAP_GET_FD_BY_ID, _INFO = 14, 15
 HASH, LRU_HASH = 1, 9
 _PROG_BY_ID = 13
 _SOCKET_FILTER = 1
@@ -121,3 +122,59 @@ class ContextMap:
         data = ctypes.create_string_buffer(value, max(len(value), 1))
         address = ctypes.addressof(data) if value else 0
         _bpf(command, struct.pack("=IIQQQ", self._fd, 0, ctypes.addressof(key), address, 0))
+
+
+def maps_of(pid):
+    """The maps that a process holds: {name: (file descriptor, entries, value size)}; the caller closes them."""
+    found = {}
+    for path in pathlib.Path(f"/proc/{pid}/fdinfo").iterdir():
+        try:
+            numbers = re.findall(r"^map_id:\s+(\d+)$", path.read_text(), re.MULTILINE)
+        except OSError:
+            continue
+        for number in numbers:
+            fd = _bpf(_MAP_GET_FD_BY_ID, struct.pack("=III", int(number), 0, 0))
+            info = ctypes.create_string_buffer(128)
+            _bpf(_INFO, struct.pack("=IIQ", fd, 80, ctypes.addressof(info)))
+            _, _, _, value_size, entries, _ = struct.unpack_from("=IIIIII", info.raw)
+            name = info.raw[24:40].split(b"\0")[0].decode()
+            if name in found:
+                os.close(fd)
+            else:
+                found[name] = (fd, entries, value_size)
+    return found
+
+
+def lookup(fd, number, value_size):
+    """An element of an array."""
+    key = ctypes.create_string_buffer(struct.pack("=I", number), 4)
+    value = ctypes.create_string_buffer(value_size)
+    _bpf(_MAP_LOOKUP, struct.pack("=IIQQQ", fd, 0, ctypes.addressof(key), ctypes.addressof(value), 0))
+    return value.raw
+
+
+def first_key(fd, size):
+    """Of a hash map; None: it is empty."""
+    key = ctypes.create_string_buffer(size)
+    try:
+        _bpf(_MAP_NEXT, struct.pack("=IIQQ", fd, 0, 0, ctypes.addressof(key)))
+    except OSError as error:
+        if error.errno == errno.ENOENT:
+            return None
+        raise
+    return key.raw
+
+
+def records_in_use(pid):
+    """Of a recorder: records that threads own, tables that records own, locks that are held."""
+    maps = maps_of(pid)
+    try:
+        fd, entries, size = maps["owners"]
+        owned = sum(any(lookup(fd, bucket, size)) for bucket in range(entries))
+        fd, entries, size = maps["tables"]
+        taken = sum(any(lookup(fd, number, size)[:8]) for number in range(entries))
+        locked = first_key(maps["locks"][0], 4) is not None if "locks" in maps else False
+    finally:
+        for fd, _, _ in maps.values():
+            os.close(fd)
+    return owned, taken, locked

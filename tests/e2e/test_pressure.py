@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is left of the accounting when the loader is stopped, ended early or swamped. (Tiny stores: test_hammer.)"""
 
-import pathlib
 import signal
 import time
 
@@ -19,7 +18,7 @@ class Pressure(harness.StageCase):
         running = self.stage.begin_record("-F", "199", "--flush", "1", output="many/", command=command)
         sizes = []
         while running.running():
-            sizes.append(resident_kib(running.pid))
+            sizes.append(harness.resident_kib(running.pid))
             time.sleep(0.5)
         recording = self.stage.finish(running).check()
         spans = int(recording.stdout.split()[1])
@@ -76,11 +75,3 @@ class Pressure(harness.StageCase):
             delays.append(float(recording.stdout) - running.started)
         print(f"\nfrom exec to the command's first instruction: {sorted(round(1000 * delay) for delay in delays)} ms")
         self.assertLess(min(delays), 0.3)
-
-
-def resident_kib(pid):
-    try:
-        status = pathlib.Path(f"/proc/{pid}/status").read_text()
-    except OSError:
-        return 0
-    return next((int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS:")), 0)
