@@ -240,6 +240,12 @@ Result<int> Session::finish(const Status& outcome) {
     log::warning("{} samples show as [frames lost]: the ring was full when their stacks were first seen",
                  gather_.frames_lost());
   }
+  if (const std::uint64_t dropped = total_.dropped_total(); dropped > 0) {
+    log::warning(
+        "the profile is incomplete: {} of {} samples were dropped, since the ring was full or contended and the loader "
+        "did not get to run; a lower --freq, or more CPU for it, keeps them",
+        dropped, total_.ticks);
+  }
   Progress::close(total_, gather_.spans(), closed ? *closed : profile::OutputSummary{});
   if (!outcome) return outcome.error();
   if (!flushed) return flushed.error();

@@ -54,6 +54,8 @@ class Pressure(harness.StageCase):
         running.send(signal.SIGCONT)
         recording = self.stage.finish(running).check()
         self.assertGreater(recording.accounting.dropped, 0, "nothing was dropped: the test shows nothing")
+        self.assertEqual(recording.stderr.count("the profile is incomplete: "), 1, "said once, with what helps")
+        self.assertIn("--freq", recording.stderr)
 
     def test_ended_in_the_middle(self):
         load = self.stage.start_workload("known", "--seconds", "8")
