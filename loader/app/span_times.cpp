@@ -28,6 +28,7 @@ void SpanTimes::add(const bpf::FoldDelta& fold, bool next) {
   add_piece(fold, known->second);
   note_thread(fold, known->second);
   known->second.switched |= fold.switched;
+  known->second.first_ns = std::min(known->second.first_ns, fold.first_boottime_ns);
 }
 
 // A stay that was told of before, and whose end was seen now, is a mark where it ends: it has the least of lengths.
@@ -53,13 +54,13 @@ void SpanTimes::note_thread(const bpf::FoldDelta& fold, Times& times) {
 }
 
 std::map<ProcessKey, std::vector<profile::SpanTime>> SpanTimes::window(const bpf::Bank& bank, const WindowTime& time) {
-  const bool blind = bank.recursion_misses.value_or(0) > 0;
+  if (bank.recursion_misses.value_or(0) > 0) blind_until_ns_ = time.end_ns();
   std::map<ProcessKey, std::vector<profile::SpanTime>> processes;
   for (const auto& [key, times] : now_.spans) {
     profile::SpanTime span{.span = key.span, .stays = times.stays.list()};
     if (span.stays.empty()) continue;
     span.ended =
-        !(blind && times.switched) &&
+        !(times.switched && times.first_ns < blind_until_ns_) &&
         std::all_of(times.threads.begin(), times.threads.end(), [](const Thread& each) { return each.ended; }) &&
         !std::binary_search(bank.carried.begin(), bank.carried.end(), key.span);
     for (profile::Stay& stay : span.stays) stay = time.cut(stay.begin_unix_nano, stay.length_ns);

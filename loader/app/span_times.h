@@ -50,6 +50,7 @@ class SpanTimes {
     profile::Stays stays;  // in the programs' time
     std::vector<Thread> threads;
     bool switched = false;  // a thread left its CPU during a stay: a hook that was missed may hide there
+    std::uint64_t first_ns = UINT64_MAX;  // from when on it may hide
   };
   struct Gathered {
     std::unordered_map<Key, Times, KeyHash> spans;
@@ -63,6 +64,7 @@ class SpanTimes {
   Gathered now_;
   Gathered next_;
   std::uint64_t left_out_ = 0;
+  std::uint64_t blind_until_ns_ = 0;  // by the programs' clock: hooks were missed before, none since
 };
 
 }  // namespace spanfold::app

@@ -21,6 +21,8 @@ class WindowTime {
 
   [[nodiscard]] std::uint64_t start_unix_nano() const { return unix_.unix_ns(begin_ns_); }
   [[nodiscard]] std::uint64_t duration_ns() const { return end_ns_ - begin_ns_; }
+  // By the programs' clock.
+  [[nodiscard]] std::uint64_t end_ns() const { return end_ns_ + static_cast<std::uint64_t>(shift_ns_); }
 
   // A stay in the programs' time, as it is within the window. One that lies before it came late (a full ring kept it
   // back): it counts as if it had begun with the window, so that no time is lost.
