@@ -49,7 +49,7 @@ class SpanTimes {
   struct Times {
     profile::Stays stays;  // in the programs' time
     std::vector<Thread> threads;
-    bool switched = false;  // a thread left its CPU during a stay: a hook that was missed may hide there
+    bool switched = false;                // a thread left its CPU during a stay: a hook that was missed may hide there
     std::uint64_t first_ns = UINT64_MAX;  // from when on it may hide
   };
   struct Gathered {

@@ -131,13 +131,24 @@ TEST_CASE("a span has ended where its end was seen on every thread, and no threa
   CHECK(one_ended({ended(stay)}, {.carried = {span_of(0), span_of(2)}}));
 }
 
-TEST_CASE("where hooks were missed, a stay that was switched out may have missed one") {
-  const FoldDelta straight = ended({.first_ms = 11'000, .last_ms = 12'000});
-  const FoldDelta switched = ended({.first_ms = 11'000, .last_ms = 12'000, .switched = true});
-  CHECK(one_ended({straight}, {.recursion_misses = 3}));
-  CHECK(!one_ended({switched}, {.recursion_misses = 3}));
-  CHECK(one_ended({switched}, {.recursion_misses = 0}));
-  CHECK(one_ended({switched}, {}));
+TEST_CASE("where hooks were missed, or found a record in use, the span may have come back") {
+  const FoldDelta stay = ended({.first_ms = 11'000, .last_ms = 12'000});
+  CHECK(one_ended({stay}, {.recursion_misses = 0}));
+  CHECK(one_ended({stay}, {}));
+  CHECK(!one_ended({stay}, {.recursion_misses = 3}));
+  CHECK(!one_ended({stay}, {.side = {{"busy", 1}}}));
+  CHECK(one_ended({stay}, {.side = {{"busy", 0}}}));
+}
+
+TEST_CASE("a stay that was switched out in an earlier window, where hooks were missed, may have missed one") {
+  for (const bool switched : {false, true}) {
+    SpanTimes times;
+    CHECK(spans_of(times, {.recursion_misses = 3}).empty());
+    times.add(ended({.first_ms = 11'000, .last_ms = 16'000, .switched = switched}), false);
+    const auto spans = spans_of(times, {.recursion_misses = 0}, {15'000 * kMs, 20'000 * kMs, BootToUnix(kUnix), 0});
+    REQUIRE(spans.size() == 1);
+    CHECK(spans.front().ended == !switched);
+  }
 }
 
 TEST_CASE("an end without time on the thread marks the end of the stay before") {
