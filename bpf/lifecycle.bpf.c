@@ -52,6 +52,17 @@ static __always_inline void on_change(struct event *event, enum entry entry, __u
 	end_watch(event, begin_ns);
 }
 
+/* Is it the context map that changes? All others end here. */
+static __always_inline bool open_ours(struct event *event, __u32 map_id)
+{
+	if (!open_event(event, epoch))
+		return false;
+	if (map_id == context_id)
+		return true;
+	count(event, SF_COUNT_FOREIGN);
+	return false;
+}
+
 SEC("fentry/htab_lru_map_update_elem")
 int BPF_PROG(on_set, struct bpf_map *map, const void *key, const void *value)
 {
@@ -59,12 +70,8 @@ int BPF_PROG(on_set, struct bpf_map *map, const void *key, const void *value)
 	struct event event;
 	__u64 pid_tgid = 0;
 
-	if (!open_event(&event, epoch))
+	if (!open_ours(&event, map->id))
 		return 0;
-	if (map->id != context_id) {
-		count(&event, SF_COUNT_FOREIGN);
-		return 0;
-	}
 	if (bpf_probe_read_kernel(&pid_tgid, sizeof(pid_tgid), key) ||
 	    bpf_probe_read_kernel(&span, sizeof(span), value))
 		return 0;
@@ -79,12 +86,8 @@ int BPF_PROG(on_delete, struct bpf_map *map, const void *key)
 	struct event event;
 	__u64 pid_tgid = 0;
 
-	if (!open_event(&event, epoch))
+	if (!open_ours(&event, map->id))
 		return 0;
-	if (map->id != context_id) {
-		count(&event, SF_COUNT_FOREIGN);
-		return 0;
-	}
 	if (bpf_probe_read_kernel(&pid_tgid, sizeof(pid_tgid), key))
 		return 0;
 	on_change(&event, ENTRY_DELETE, pid_tgid, &none);
@@ -99,15 +102,12 @@ int BPF_PROG(on_evict, struct bpf_map *map, const void *node)
 		__u64 pid_tgid;
 		struct sf_span span;
 	} entry;
-	struct sf_note note = { .ns = now_boot_ns(), .evicted = 1 };
+	struct sf_note note = { .evicted = 1 };
 	struct event event;
 
-	if (!open_event(&event, epoch))
+	if (!open_ours(&event, BPF_CORE_READ(map, id)))
 		return 0;
-	if (BPF_CORE_READ(map, id) != context_id) {
-		count(&event, SF_COUNT_FOREIGN);
-		return 0;
-	}
+	note.ns = now_boot_ns();
 	/* The value lies behind the key. */
 	if (bpf_probe_read_kernel(&entry, sizeof(entry), key_of_node(node)))
 		return 0;
