@@ -46,6 +46,7 @@ enum sf_stay {
 	SF_STAY_END_SEEN = 2, /* last_ns is the instant at which it left the thread, or the thread ended */
 	SF_STAY_GONE = 4, /* the thread no longer carries it: it is neither current nor covered by a nested span */
 	SF_STAY_SWITCHED = 8, /* the thread left its CPU in between: where hooks were missed, one may be missing here */
+	SF_STAY_TOLD = 16, /* the kernel side's own: that it is gone has been told */
 };
 
 /* What a slot of a fold counts. */

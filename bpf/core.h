@@ -199,7 +199,7 @@ SF_INLINE void sf_stay_begin(struct sf_record *record, __u64 now_ns, __u32 switc
 		record->fold.first_ns = now_ns;
 		record->fold.stay = seen ? SF_STAY_BEGIN_SEEN : 0;
 	}
-	record->fold.stay &= ~(__u32)(SF_STAY_END_SEEN | SF_STAY_GONE);
+	record->fold.stay &= ~(__u32)(SF_STAY_END_SEEN | SF_STAY_GONE | SF_STAY_TOLD);
 }
 
 /* Adds the stay's time until `now_ns`; it goes on. A stay has at least a nanosecond: 0 says that there is none. */
@@ -226,9 +226,19 @@ SF_INLINE void sf_stay_end(struct sf_record *record, __u64 now_ns, int seen)
 		record->fold.stay |= SF_STAY_END_SEEN;
 }
 
+/* Whether it is news that the span is gone: its last stay may have been told of while a nested one covered it. */
+SF_INLINE int sf_has_end(const struct sf_record *record)
+{
+	const __u32 ended = SF_STAY_END_SEEN | SF_STAY_GONE;
+
+	return (record->fold.stay & (ended | SF_STAY_TOLD)) == ended;
+}
+
 /* What was told of the stay is told: the next message begins where this one ended, which is no begin of the stay. */
 SF_INLINE void sf_stay_told(struct sf_record *record)
 {
+	if (record->fold.stay & SF_STAY_GONE)
+		record->fold.stay |= SF_STAY_TOLD;
 	if (!sf_has_stay(record))
 		return;
 	record->fold.on_thread_ns = 0;

@@ -110,7 +110,7 @@ static __always_inline bool emit_inline(struct sf_record *record)
 {
 	__u64 most = sizeof(record->fold) + sizeof(record->slots);
 
-	if (!record->fold.head.count && !(knobs.span_times && sf_has_stay(record)))
+	if (!record->fold.head.count && !(knobs.span_times && (sf_has_stay(record) || sf_has_end(record))))
 		return true;
 	if (!send_fold(&record->fold, most))
 		return false;
