@@ -45,21 +45,19 @@ static __always_inline bool read_map(void *map, __u64 pid_tgid, struct sf_span *
 	return (copy_span(map, pid_tgid, span) || copy_span(map, pid_tgid, span)) && span->span_id;
 }
 
-/* What the map holds for a thread until now, whoever left it there; zeros: no span. */
-static __always_inline void copy_entry(__u64 pid_tgid, struct sf_span *span)
-{
-	void *map = context_map();
-
-	if (!map || !read_map(map, pid_tgid, span))
-		__builtin_memset(span, 0, sizeof(*span));
-}
-
 /* The span of a thread, for who counts nothing. */
 static __always_inline bool read_context(__u64 pid_tgid, struct sf_span *span)
 {
 	void *map = context_map();
 
 	return map && read_map(map, pid_tgid, span) && !is_left_behind(pid_tgid, span);
+}
+
+/* The same, with zeros where there is none. */
+static __always_inline void copy_context(__u64 pid_tgid, struct sf_span *span)
+{
+	if (!read_context(pid_tgid, span))
+		__builtin_memset(span, 0, sizeof(*span));
 }
 
 /* The pinned map's answer. */

@@ -38,8 +38,9 @@ struct sf_sent {
 /* Who tells of a thread's span. */
 enum sf_teller {
 	SF_TELLER_SAMPLE = 0, /* a tick, which may come long after the change */
-	SF_TELLER_HOOK = 1, /* the change itself, just before it takes effect */
-	SF_TELLER_EXIT = 2, /* the end of the thread */
+	SF_TELLER_LOOK = 1, /* the same, but it has no sample: a hook finds what was missed before */
+	SF_TELLER_HOOK = 2, /* the change itself, just before it takes effect */
+	SF_TELLER_EXIT = 3, /* the end of the thread */
 };
 
 /* All that is known of one event of a thread when it is settled and folded. */
@@ -53,6 +54,8 @@ struct sf_sample {
 	__u32 source; /* enum sf_source */
 	__u32 teller; /* enum sf_teller */
 	__u32 switches; /* how often the thread has left its CPU */
+	__u32 in_kernel; /* of a tick: it hit the kernel, so that a hook's change may be under way */
+	__u32 pad;
 };
 
 /* What a look at the bucket of a thread found. Ways count from 1, 0 is none. */
@@ -116,6 +119,12 @@ SF_INLINE int sf_same_trace(const struct sf_span *a, const struct sf_span *b)
 SF_INLINE int sf_same_span(const struct sf_span *a, const struct sf_span *b)
 {
 	return a->span_id == b->span_id && sf_same_trace(a, b);
+}
+
+/* Does it tell of what the map shows, and not of a change? */
+SF_INLINE int sf_is_look(const struct sf_sample *sample)
+{
+	return sample->teller <= SF_TELLER_LOOK;
 }
 
 /* Counts one sample in the inline slots. Slots fill from the front and never empty one by one. */

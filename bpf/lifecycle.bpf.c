@@ -22,10 +22,10 @@ static __always_inline void tell(struct event *event, enum entry entry, __u64 pi
 	sample->span = *span;
 	sample->source = SF_SOURCE_MAP;
 	sample->teller = SF_TELLER_HOOK;
-	copy_entry(pid_tgid, &sample->old);
+	copy_context(pid_tgid, &sample->old);
 	process_of(current_task(), &sample->process);
 	sample->switches = switches_of(current_task());
-	settle(entry, event->epoch);
+	settle_change(entry, event->epoch);
 }
 
 /* A change to another thread's entry: its records are not ours to open, so a note is left. */
@@ -33,7 +33,7 @@ static __always_inline void tell_other(__u64 pid_tgid, const struct sf_span *spa
 {
 	struct sf_note note = { .ns = now_boot_ns(), .span = *span };
 
-	copy_entry(pid_tgid, &note.old);
+	copy_context(pid_tgid, &note.old);
 	leave_note(pid_tgid, &note);
 }
 

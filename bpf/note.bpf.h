@@ -8,8 +8,8 @@
 
 #include "record.bpf.h"
 
-/* A sample does not correct what a hook did within this time: the hook comes just before the map shows the change. */
-#define HOLD_NS 50000
+/* Who looks within this time after a note may still see what was before: a note is left just before its change. */
+#define NOTE_SLACK_NS 50000
 
 static __always_inline const struct sf_note *note_of(__u64 pid_tgid)
 {
@@ -49,7 +49,7 @@ static __always_inline void leave_note(__u64 pid_tgid, const struct sf_note *not
  */
 static __always_inline bool ends_stay(const struct sf_note *note, const struct sf_record *record, __u64 now_ns)
 {
-	return note->ns >= record->since_ns && note->ns <= now_ns && record->seen_ns <= note->ns + HOLD_NS &&
+	return note->ns >= record->since_ns && note->ns <= now_ns && record->seen_ns <= note->ns + NOTE_SLACK_NS &&
 	       sf_same_span(&note->old, &record->fold.span) && !sf_same_span(&note->span, &record->fold.span);
 }
 
@@ -57,23 +57,24 @@ static __always_inline bool ends_stay(const struct sf_note *note, const struct s
 static __always_inline bool begins_stay(const struct sf_note *note, const struct sf_record *record,
 					const struct sf_sample *sample)
 {
-	return sample->teller == SF_TELLER_SAMPLE && note->ns >= record->seen_ns && note->ns < sample->now_ns &&
+	return sf_is_look(sample) && note->ns >= record->seen_ns && note->ns < sample->now_ns &&
 	       sf_same_span(&note->span, &sample->span);
 }
 
-/*
- * The thread's event is settled, and with it what the note told; but not by a sample that the change has not reached
- * yet, or that a hook kept from it.
- */
+/* Is the note still to be acted on: the change has not reached this look at the map, or a hook held the sample back? */
+static __always_inline bool is_early(const struct sf_note *note, const struct sf_sample *sample, bool hold)
+{
+	if (sf_same_span(&sample->span, &note->old) && sample->now_ns - note->ns < NOTE_SLACK_NS)
+		return true;
+	return hold && sf_same_span(&sample->span, &note->span);
+}
+
+/* The thread's event is settled, and with it what the note told. */
 static __always_inline void drop_note(const struct sf_sample *sample, bool hold)
 {
 	const struct sf_note *note = note_of(sample->pid_tgid);
 
-	if (!note || note->ns > sample->now_ns)
-		return;
-	if (sample->teller == SF_TELLER_SAMPLE &&
-	    (sf_same_span(&sample->span, &note->old) ? sample->now_ns - note->ns < HOLD_NS :
-						       hold && sf_same_span(&sample->span, &note->span)))
+	if (!note || note->ns > sample->now_ns || (sf_is_look(sample) && is_early(note, sample, hold)))
 		return;
 	bpf_map_delete_elem(&notes, &sample->pid_tgid);
 }

@@ -50,6 +50,7 @@ static __always_inline void take_sample(struct event *event, struct bpf_perf_eve
 	process_of(current_task(), &sample->process);
 	sample->switches = switches_of(current_task());
 	sample->teller = SF_TELLER_SAMPLE;
+	sample->in_kernel = is_kernel_address(PT_REGS_IP(&ctx->regs));
 	sample->source = context_of(event, pid_tgid, &sample->span);
 	if (is_too_old(sample)) {
 		count(event, SF_COUNT_STALE);

@@ -22,16 +22,20 @@ static __always_inline void end_stays(__u64 pid_tgid, __u32 now_epoch)
 {
 	__u32 entry = ENTRY_EXIT;
 	struct sf_scratch *work = bpf_map_lookup_elem(&scratch, &entry);
+	struct sf_sample *sample;
 
 	if (!work)
 		return;
-	work->sample.pid_tgid = pid_tgid;
-	work->sample.now_ns = now_boot_ns();
-	work->sample.teller = SF_TELLER_EXIT;
-	work->sample.switches = switches_of(current_task());
-	__builtin_memset(&work->sample.span, 0, sizeof(work->sample.span));
-	copy_entry(pid_tgid, &work->sample.old);
-	settle(entry, now_epoch);
+	sample = &work->sample;
+	sample->pid_tgid = pid_tgid;
+	sample->now_ns = now_boot_ns();
+	sample->source = SF_SOURCE_MAP;
+	sample->teller = SF_TELLER_EXIT;
+	process_of(current_task(), &sample->process);
+	sample->switches = switches_of(current_task());
+	__builtin_memset(&sample->span, 0, sizeof(sample->span));
+	copy_context(pid_tgid, &sample->old);
+	settle_change(entry, now_epoch);
 }
 
 /* An entry that outlives its thread must not be taken for the context of a later thread with the same ids. */

@@ -9,109 +9,7 @@
 #define SPANFOLD_STAY_BPF_H
 
 #include "context.bpf.h"
-#include "note.bpf.h"
-
-/* How a span leaves a thread: bits. */
-enum leave {
-	LEAVE_SEEN = 1, /* at this instant */
-	LEAVE_GONE = 2, /* for good, and not only under a nested span */
-	LEAVE_CLOSE = 4, /* its record is emitted and given up */
-	LEAVE_SWITCHED = 8, /* the thread left its CPU since the stay began */
-};
-
-/*
- * When the stay ended that nobody in this thread saw ending: another thread may have left a note, since it changed this
- * one's entry. Otherwise it is only known until when it went on.
- */
-static __always_inline void end_unseen(struct event *event, struct sf_record *record, __u64 owner, __u64 now_ns)
-{
-	const struct sf_note *note = note_of(owner);
-
-	if (note && ends_stay(note, record, now_ns)) {
-		sf_stay_end(record, note->ns, !note->evicted);
-		return;
-	}
-	sf_stay_end(record, record->seen_ns, 0);
-	count(event, SF_COUNT_UNSEEN_ENDS);
-}
-
-/* A stay could not begin or end, if the record still is the owner's. */
-static __always_inline void count_in_use(struct event *event, __u32 place, __u64 owner)
-{
-	const volatile __u64 *owned = owner_at(place);
-
-	if (owned && *owned == owner)
-		count(event, SF_COUNT_BUSY);
-}
-
-/* The span of the record at `place` leaves the thread `owner`, as `how` says. 0: not done, or something is left. */
-VERIFIED_ONCE leave_record(__u32 place, __u64 owner, __u64 now_ns, __u32 now_epoch, __u32 how)
-{
-	struct sf_record *record;
-	struct event event;
-	int done = 1;
-
-	if (!open_event(&event, now_epoch))
-		return 0;
-	record = take_record(place, owner);
-	if (!record) {
-		count_in_use(&event, place, owner);
-		return 0;
-	}
-	if (record->since_ns) {
-		if (how & LEAVE_SWITCHED)
-			record->fold.stay |= SF_STAY_SWITCHED;
-		if (how & LEAVE_SEEN)
-			sf_stay_end(record, now_ns, 1);
-		else
-			end_unseen(&event, record, owner, now_ns);
-	}
-	if (how & LEAVE_GONE)
-		record->fold.stay |= SF_STAY_GONE;
-	if (how & LEAVE_CLOSE)
-		done = close_taken(&event, record, place);
-	give_back(&record->busy, place);
-	return done;
-}
-
-/* What came of a record of an earlier flush. */
-enum renewed {
-	RENEWED = 1,
-	REFUSED = 0, /* by the ring */
-	IN_USE = -1,
-};
-
-/*
- * Emits the record at `place` into its flush and takes it into the one of `now_epoch`; a stay that is known to go on is
- * cut at `now_ns`. Where the ring refuses, the record stays in its flush.
- */
-VERIFIED_ONCE renew_record(__u32 place, __u64 owner, __u64 now_ns, __u32 now_epoch)
-{
-	struct sf_record *record = take_record(place, owner);
-	int renewed = REFUSED;
-
-	if (!record)
-		return IN_USE;
-	sf_stay_cut(record, now_ns);
-	if (emit_record(place, now_epoch)) {
-		record->fold.head.epoch = now_epoch;
-		renewed = RENEWED;
-	}
-	give_back(&record->busy, place);
-	return renewed;
-}
-
-/* The span at hand goes on in another record: this one waits for the sweep, and its end is none of the span. */
-static __always_inline void give_up_record(__u32 place, __u64 owner)
-{
-	struct sf_record *record = take_record(place, owner);
-
-	if (!record)
-		return;
-	record->since_ns = 0;
-	record->fold.stay = (record->fold.stay & ~(__u32)SF_STAY_END_SEEN) | SF_STAY_GONE;
-	give_back(&record->busy, place);
-}
+#include "leave.bpf.h"
 
 /* The span, and the program that ran in it: exec keeps the thread's id. */
 static __always_inline bool is_record_of(const struct sf_record *record, const struct sf_sample *sample)
@@ -119,38 +17,6 @@ static __always_inline bool is_record_of(const struct sf_record *record, const s
 	return sample->teller != SF_TELLER_EXIT && sf_same_span(&record->fold.span, &sample->span) &&
 	       record->fold.exec_id == sample->process.exec_id &&
 	       record->fold.process_start_ns == sample->process.start_ns;
-}
-
-/* Has a hook changed this record's state so lately that the map may still show what was before? */
-static __always_inline bool is_held(const struct sf_record *record, const struct sf_sample *sample)
-{
-	if (sample->teller != SF_TELLER_SAMPLE)
-		return false;
-	if (record->since_ns)
-		return record->begun_ns && sf_elapsed_ns(record->begun_ns, sample->now_ns) < HOLD_NS;
-	return (record->fold.stay & SF_STAY_END_SEEN) && sf_elapsed_ns(record->fold.last_ns, sample->now_ns) < HOLD_NS;
-}
-
-/* How the thread's current span X leaves it, now that another one, or none, is told of. */
-static __always_inline __u32 manner(const struct sf_record *record, const struct sf_sample *sample)
-{
-	bool exits = sample->teller == SF_TELLER_EXIT;
-	__u32 how = 0;
-
-	/* Where the map holds another span than the one that we know of, the hook has missed the change to it. */
-	if (sample->teller != SF_TELLER_SAMPLE && sf_same_span(&sample->old, &record->fold.span))
-		how |= LEAVE_SEEN;
-	if (record->switches != sample->switches)
-		how |= LEAVE_SWITCHED;
-	if (exits || !sf_same_trace(&record->fold.span, &sample->span))
-		how |= LEAVE_GONE | (sample->span.span_id || exits ? LEAVE_CLOSE : 0);
-	return how;
-}
-
-/* Has its span left its thread for good? */
-static __always_inline bool is_idle(const struct sf_record *record)
-{
-	return !record->since_ns && (record->fold.stay & SF_STAY_GONE);
 }
 
 /* Which of a thread's records makes room for a fifth: the least. One that has left goes before one that may come back.
@@ -201,10 +67,6 @@ static __always_inline void settle_own(__u32 place, __u32 way, const struct sf_r
 	struct sf_found *found = &work->found;
 	int renewed = RENEWED;
 
-	/* The map held another span until now: the change to it, and back, has been missed. */
-	if (record->since_ns && sample->teller == SF_TELLER_HOOK && !sf_same_span(&sample->old, &sample->span))
-		leave_record(place, sample->pid_tgid, sample->now_ns, now_epoch,
-			     record->switches != sample->switches ? LEAVE_SWITCHED : 0);
 	if (!record->since_ns && !(record->fold.stay & SF_STAY_GONE) && !is_held(record, sample))
 		found->left_ns = record->seen_ns;
 	/*
@@ -254,6 +116,7 @@ static __always_inline void end_nested(const struct sf_owners *bucket_owners, __
 	__u32 way;
 
 	for (way = 0; way < SF_BUCKET_WAYS; way++) {
+		__u32 how = LEAVE_GONE | (sf_is_look(sample) ? LEAVE_DOUBT : 0);
 		__u32 place = bucket * SF_BUCKET_WAYS + way;
 		const struct sf_record *record;
 
@@ -261,8 +124,11 @@ static __always_inline void end_nested(const struct sf_owners *bucket_owners, __
 		    *(const volatile __u64 *)&bucket_owners->owner[way] != sample->pid_tgid)
 			continue;
 		record = record_at(place);
-		if (record && !record->since_ns && record->seen_ns >= work->found.left_ns)
-			leave_record(place, sample->pid_tgid, sample->now_ns, now_epoch, LEAVE_GONE);
+		if (!record || record->since_ns || record->seen_ns < work->found.left_ns)
+			continue;
+		if (record->switches != sample->switches)
+			how |= LEAVE_SWITCHED;
+		leave_record(place, sample->pid_tgid, sample->now_ns, now_epoch, how);
 	}
 }
 
@@ -385,7 +251,7 @@ static __always_inline void make_current(struct sf_scratch *work, const struct s
 	__u64 owner;
 
 	if (found->own && record) {
-		if (!record->since_ns)
+		if (!record->since_ns && !found->hold)
 			resume_record(first + way, entry, now_epoch);
 		/* It had left, and somebody may have closed it since we looked; somebody else may even be in its place.
 		 */
@@ -402,7 +268,7 @@ static __always_inline void make_current(struct sf_scratch *work, const struct s
 	}
 	if (found->own && found->refused)
 		give_up_record(first + ((found->refused - 1) & (SF_BUCKET_WAYS - 1)), sample->pid_tgid);
-	if (found->left_ns)
+	if (found->left_ns && !found->hold)
 		end_nested(bucket_owners, bucket, now_epoch, work);
 }
 
@@ -454,6 +320,62 @@ VERIFIED_ONCE settle(__u32 entry, __u32 now_epoch)
 	}
 	drop_note(&work->sample, work->found.hold);
 	return 0;
+}
+
+/* Is this what the records take for the thread's current span? Zeros: none. */
+static __always_inline bool is_known(__u64 pid_tgid, const struct sf_span *span)
+{
+	__u32 way, bucket = bucket_of(pid_tgid);
+	const struct sf_owners *bucket_owners = bpf_map_lookup_elem(&owners, &bucket);
+
+	if (!bucket_owners)
+		return true;
+	for (way = 0; way < SF_BUCKET_WAYS; way++) {
+		const struct sf_record *record;
+
+		if (*(const volatile __u64 *)&bucket_owners->owner[way] != pid_tgid)
+			continue;
+		record = record_at(bucket * SF_BUCKET_WAYS + way);
+		if (record && record->since_ns)
+			return sf_same_span(&record->fold.span, span);
+	}
+	return !span->span_id;
+}
+
+/*
+ * Before a hook or an exit is settled: where the map has held another span until now than the records know of, changes
+ * were missed, or made by other threads, and the records are brought to that first, as of a nanosecond ago: a stay has
+ * at least that. 1: so they were.
+ */
+VERIFIED_ONCE catch_up(__u32 entry, __u32 now_epoch)
+{
+	struct sf_scratch *work = bpf_map_lookup_elem(&scratch, &entry);
+	struct sf_sample *sample;
+	struct sf_span span;
+	__u32 teller;
+
+	if (!work)
+		return 0;
+	sample = &work->sample;
+	if (is_known(sample->pid_tgid, &sample->old))
+		return 0;
+	span = sample->span;
+	teller = sample->teller;
+	sample->span = sample->old;
+	sample->teller = SF_TELLER_LOOK;
+	sample->now_ns--;
+	settle(entry, now_epoch);
+	sample->now_ns++;
+	sample->span = span;
+	sample->teller = teller;
+	return 1;
+}
+
+/* A change that a hook, or the exit of a thread, tells of. */
+static __always_inline void settle_change(__u32 entry, __u32 now_epoch)
+{
+	catch_up(entry, now_epoch);
+	settle(entry, now_epoch);
 }
 
 /* How long the thread has been carrying the span, as far as its record knows. */

@@ -5,36 +5,49 @@
 
 #include "stay.bpf.h"
 
-/* What it does with a record that it holds, now that the map shows `span` for its thread. 0: something is left. */
-static __always_inline int sweep_taken(struct event *event, struct sf_record *record, __u32 place, __u64 owner,
-				       const struct sf_span *span, __u64 now_ns)
+/* A record of an earlier flush goes on in this one, cut where its span was last known on the thread. 0: refused. */
+static __always_inline int carry_over(struct event *event, struct sf_record *record, __u32 place)
 {
-	struct sf_sample sample = { .now_ns = now_ns };
-	bool old = record->fold.head.epoch != event->epoch, held = is_held(record, &sample);
+	if (record->fold.head.epoch == event->epoch)
+		return 1;
+	sf_stay_cut(record, record->seen_ns);
+	if (!emit_record(place, event->epoch))
+		return 0;
+	record->fold.head.epoch = event->epoch;
+	return 1;
+}
 
-	if (held && !old)
-		return 1;
-	if (record->since_ns && !held && !sf_same_span(&record->fold.span, span)) {
-		end_unseen(event, record, owner, now_ns);
-		/* From under a nested span it may come back. */
-		if (!sf_same_trace(&record->fold.span, span)) {
-			record->fold.stay |= SF_STAY_GONE;
-			return close_taken(event, record, place);
-		}
+/* The record of a current span. 0: something is left. */
+static __always_inline int sweep_current(struct event *event, struct sf_record *record, __u32 place, __u64 owner,
+					 const struct sf_span *shown, __u64 now_ns)
+{
+	if (sf_same_span(&record->fold.span, shown)) {
+		record->seen_ns = now_ns;
+		return carry_over(event, record, place);
 	}
-	if (record->since_ns || (!(record->fold.stay & SF_STAY_GONE) && sf_same_trace(&record->fold.span, span))) {
-		if (record->since_ns)
-			record->seen_ns = now_ns;
-		if (!old)
-			return 1;
-		sf_stay_cut(record, now_ns);
-		if (!emit_record(place, event->epoch))
-			return 0;
-		record->fold.head.epoch = event->epoch;
+	if (is_pending(record, owner, now_ns))
+		return carry_over(event, record, place);
+	end_unseen(event, record, owner, now_ns);
+	/* From under a nested span it may come back. */
+	if (sf_same_trace(&record->fold.span, shown))
+		return carry_over(event, record, place);
+	record->fold.stay |= SF_STAY_GONE;
+	return close_taken(event, record, place);
+}
+
+/* The record of a span that has left its thread, or is covered. 0: something is left. */
+static __always_inline int sweep_left_over(struct event *event, struct sf_record *record, __u32 place, __u64 owner,
+					   const struct sf_span *shown, __u64 now_ns)
+{
+	bool gone = record->fold.stay & SF_STAY_GONE, back = sf_same_span(&record->fold.span, shown);
+
+	if (gone ? back && is_pending(record, owner, now_ns) : sf_same_trace(&record->fold.span, shown))
+		return carry_over(event, record, place);
+	if (record->fold.head.epoch == event->epoch && sf_elapsed_ns(record->fold.last_ns, now_ns) < SF_LINGER_NS)
 		return 1;
-	}
-	if (!old && sf_elapsed_ns(record->fold.last_ns, now_ns) < SF_LINGER_NS)
-		return 1;
+	/* Somebody missed that it came back, or what became of the span that covered it. */
+	if (!gone || back)
+		record->fold.stay &= ~(__u32)SF_STAY_END_SEEN;
 	record->fold.stay |= SF_STAY_GONE;
 	return close_taken(event, record, place);
 }
@@ -59,9 +72,11 @@ VERIFIED_ONCE sweep_record(__u32 place, __u32 now_epoch)
 		return *owned == owner ? 0 : 1;
 	/* Before the look: the span may leave right after that. */
 	now_ns = now_boot_ns();
-	if (!read_context(owner, &span))
-		__builtin_memset(&span, 0, sizeof(span));
-	done = sweep_taken(&event, record, place, owner, &span, now_ns);
+	copy_context(owner, &span);
+	if (record->since_ns)
+		done = sweep_current(&event, record, place, owner, &span, now_ns);
+	else
+		done = sweep_left_over(&event, record, place, owner, &span, now_ns);
 	give_back(&record->busy, place);
 	return done;
 }

@@ -42,7 +42,7 @@ SYSTEM_FOLDERS = {"arpa", "asm", "asm-generic", "bits", "ext", "linux", "net", "
 # The ladder of bpf/, lowest rung first: a header includes only what stands before it. Programs stand on top.
 LADDER = ["abi.h", "core.h", "compat.bpf.h", "knobs.bpf.h", "maps.bpf.h", "stats.bpf.h", "take.bpf.h", "emit.bpf.h",
           "task.bpf.h", "context.bpf.h", "stack.bpf.h", "record.bpf.h", "note.bpf.h",
-          "stay.bpf.h", "sweep.bpf.h", "fold.bpf.h"]
+          "leave.bpf.h", "stay.bpf.h", "sweep.bpf.h", "fold.bpf.h"]
 BASE = LADDER[2:6]  # the only ones that see the kernel's types and libbpf's macros
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')

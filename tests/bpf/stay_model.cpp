@@ -28,14 +28,18 @@ sf_span find(const std::map<std::uint64_t, sf_span>& spans, std::uint64_t thread
 
 }  // namespace
 
-sf_span StayModel::entry_of(std::uint64_t thread) const { return find(entries_, thread); }
+// The entry of a thread, unless a dead one with the same ids left it behind.
+sf_span StayModel::shown(std::uint64_t thread) const {
+  const sf_span entry = find(entries_, thread);
+  return same(entry, find(left_, thread)) ? sf_span{} : entry;
+}
 
 std::uint32_t StayModel::bucket_of(std::uint64_t thread) const { return sf_bucket(seed_, thread, sizes_.buckets - 1); }
 
 bool StayModel::apply(const sf_step& step) {
   const std::uint64_t thread = step.pid_tgid;
   switch (step.op) {
-    case STEP_HOOK: settle({step, SF_TELLER_HOOK, step.span, entry_of(thread)}); break;
+    case STEP_HOOK: settle_change({step, SF_TELLER_HOOK, step.span, shown(thread), step.now_ns, step.own}); break;
     case STEP_MAP:
       if (is_none(step.span)) {
         entries_.erase(thread);
@@ -60,15 +64,14 @@ void StayModel::on_note(const sf_step& step) {
     return;
   }
   notes_[step.pid_tgid] = {
-      .ns = step.now_ns, .old = entry_of(step.pid_tgid), .now = step.span, .evicted = step.evicted != 0};
+      .ns = step.now_ns, .old = shown(step.pid_tgid), .now = step.span, .evicted = step.evicted != 0};
 }
 
 void StayModel::on_sample(const sf_step& step) {
-  sf_span shown = entry_of(step.pid_tgid);
-  if (same(shown, find(left_, step.pid_tgid))) shown = {};
-  const Event event{step, SF_TELLER_SAMPLE, shown, {}};
+  const sf_span now = shown(step.pid_tgid);
+  const Event event{step, SF_TELLER_SAMPLE, now, {}, step.now_ns, step.own};
   settle(event);
-  if (is_none(shown) && !sizes_.background_stacks) return;
+  if (is_none(now) && !sizes_.background_stacks) return;
   if (step.result != 1) fail("a sample got lost");
   if (Record* own = find_own(event)) {
     ++own->samples[step.stack_id];
@@ -79,15 +82,15 @@ void StayModel::on_sample(const sf_step& step) {
   ++told.samples[{.thread = step.pid_tgid,
                   .start_ns = step.process.start_ns,
                   .exec_id = step.process.exec_id,
-                  .trace = shown.trace_id[0],
-                  .span = shown.span_id,
+                  .trace = now.trace_id[0],
+                  .span = now.span_id,
                   .epoch = step.epoch}][step.stack_id];
 }
 
 void StayModel::on_exit(const sf_step& step) {
-  settle({step, SF_TELLER_EXIT, {}, entry_of(step.pid_tgid)});
+  settle_change({step, SF_TELLER_EXIT, {}, shown(step.pid_tgid), step.now_ns, step.own});
   notes_.erase(step.pid_tgid);
-  if (entries_.contains(step.pid_tgid)) left_[step.pid_tgid] = entry_of(step.pid_tgid);
+  if (entries_.contains(step.pid_tgid)) left_[step.pid_tgid] = entries_[step.pid_tgid];
 }
 
 bool StayModel::is_own(const Record& record, const Event& event) const {
@@ -101,10 +104,30 @@ StayModel::Record* StayModel::find_own(const Event& event) {
   return at == records_.end() ? nullptr : &*at;
 }
 
-// What is exact was told by a hook.
-bool StayModel::acted_lately(const Record& record, std::uint64_t now_ns) {
-  if (record.state == State::kCurrent) return record.begun_ns != 0 && now_ns < record.begun_ns + kHoldNs;
+sf_span StayModel::current_of(std::uint64_t thread) const {
+  const auto at = std::ranges::find_if(
+      records_, [&](const Record& record) { return record.thread == thread && record.state == State::kCurrent; });
+  return at == records_.end() ? sf_span{} : at->span;
+}
+
+bool StayModel::noted_end(const Record& record, std::uint64_t now_ns) const {
+  const auto at = notes_.find(record.thread);
+  if (at == notes_.end()) return false;
+  const Note& note = at->second;
+  return note.ns >= record.since_ns && note.ns <= now_ns && same(note.old, record.span) &&
+         !same(note.now, record.span) && record.seen_ns <= note.ns + kNoteSlackNs;
+}
+
+// What is exact was told by a hook, and the map may not show it yet.
+bool StayModel::is_pending(const Record& record, std::uint64_t now_ns) const {
+  if (record.state == State::kCurrent) {
+    return record.begun_ns != 0 && now_ns < record.begun_ns + kHoldNs && !noted_end(record, now_ns);
+  }
   return (record.stay.flags & SF_STAY_END_SEEN) != 0 && now_ns < record.stay.last_ns + kHoldNs;
+}
+
+bool StayModel::is_held(const Record& record, const Event& event) const {
+  return event.teller == SF_TELLER_SAMPLE && event.step.in_kernel != 0 && is_pending(record, event.now_ns);
 }
 
 void StayModel::cut(Record& record, std::uint64_t now_ns) {
@@ -120,15 +143,22 @@ void StayModel::end(Record& record, std::uint64_t at_ns, bool exact) {
 }
 
 void StayModel::end_unseen(Record& record, std::uint64_t now_ns) {
-  const auto note = notes_.find(record.thread);
-  if (note != notes_.end() && note->second.ns >= record.since_ns && note->second.ns <= now_ns &&
-      same(note->second.old, record.span) && !same(note->second.now, record.span) &&
-      record.seen_ns <= note->second.ns + kHoldNs) {
-    end(record, note->second.ns, !note->second.evicted);
+  if (noted_end(record, now_ns)) {
+    const Note& note = notes_[record.thread];
+    end(record, note.ns, !note.evicted);
     return;
   }
   end(record, record.seen_ns, false);
   ++unseen_ends;
+}
+
+// It is no longer what its thread is in, or even gone. Whether the thread left its CPU matters until it is gone. What a
+// sample finds gone from under another span may have been back meanwhile.
+void StayModel::leave(const Event& event, Record& record) {
+  if (record.switches != event.step.switches) record.stay.flags |= SF_STAY_SWITCHED;
+  if (event.is_look() && record.state == State::kSuspended) {
+    record.stay.flags &= ~static_cast<std::uint32_t>(SF_STAY_END_SEEN);
+  }
 }
 
 void StayModel::emit(Record& record) {
@@ -150,9 +180,9 @@ void StayModel::emit(Record& record) {
   record.stay.flags &= ~static_cast<std::uint32_t>(SF_STAY_BEGIN_SEEN);
 }
 
-void StayModel::renew(Record& record, const sf_step& step) {
+void StayModel::renew(Record& record, const sf_step& step, std::uint64_t until_ns) {
   if (record.epoch == step.epoch) return;
-  if (record.state == State::kCurrent) cut(record, step.now_ns);
+  if (record.state == State::kCurrent) cut(record, until_ns);
   emit(record);
   record.epoch = step.epoch;
 }
@@ -165,37 +195,36 @@ void StayModel::close(Records::iterator at) {
 
 void StayModel::settle_other(const Event& event, Records::iterator at) {
   Record& record = *at;
-  const sf_step& step = event.step;
-  if (event.teller == SF_TELLER_SAMPLE && acted_lately(record, step.now_ns)) {
+  if (is_held(record, event)) {
     held_ = true;
     return;
   }
-  if (record.state == State::kCurrent) {
-    if (record.switches != step.switches) record.stay.flags |= SF_STAY_SWITCHED;
-    if (event.teller != SF_TELLER_SAMPLE && same(event.old, record.span)) {
-      end(record, step.now_ns, true);
-    } else {
-      end_unseen(record, step.now_ns);
-    }
-  }
   const bool exits = event.teller == SF_TELLER_EXIT;
   const bool leaves = exits || !same_trace(record.span, event.span);
+  if (record.state == State::kCurrent || (leaves && record.state == State::kSuspended)) leave(event, record);
+  if (record.state == State::kCurrent) {
+    if (!event.is_look() && same(event.old, record.span)) {
+      end(record, event.now_ns, true);
+    } else {
+      end_unseen(record, event.now_ns);
+    }
+  }
   if (leaves) {
     record.state = State::kGone;
     record.stay.flags |= SF_STAY_GONE;
   }
-  const bool old_and_gone = record.state == State::kGone && record.epoch != step.epoch;
+  const bool old_and_gone = record.state == State::kGone && record.epoch != event.step.epoch;
   if (exits || (leaves && !is_none(event.span)) || old_and_gone) {
     close(at);
   } else {
-    renew(record, step);
+    renew(record, event.step, event.now_ns);
   }
 }
 
 void StayModel::begin(const Event& event, Record& record) {
-  const std::uint64_t now_ns = event.step.now_ns;
+  const std::uint64_t now_ns = event.now_ns;
   const auto note = notes_.find(record.thread);
-  const bool noted = event.teller == SF_TELLER_SAMPLE && note != notes_.end() && note->second.ns < now_ns &&
+  const bool noted = event.is_look() && note != notes_.end() && note->second.ns < now_ns &&
                      note->second.ns >= record.seen_ns && same(note->second.now, event.span);
   const std::uint64_t begin_ns = noted ? note->second.ns : now_ns;
   if (record.stay.on_thread_ns != 0 && sizes_.span_times && begin_ns >= record.stay.last_ns + kLingerNs) emit(record);
@@ -209,20 +238,15 @@ void StayModel::begin(const Event& event, Record& record) {
 }
 
 void StayModel::settle_own(const Event& event, Record& own) {
-  const sf_step& step = event.step;
-  // It was on the thread, the map says that another one was until now: so there was a change, and this is the way back.
-  if (own.state == State::kCurrent && event.teller == SF_TELLER_HOOK && !same(event.old, event.span)) {
-    if (own.switches != step.switches) own.stay.flags |= SF_STAY_SWITCHED;
-    end_unseen(own, step.now_ns);
-  }
-  renew(own, step);
+  renew(own, event.step, event.now_ns);
   if (is_none(event.span) && event.teller == SF_TELLER_HOOK) return;
   if (own.state == State::kCurrent) return;
-  if (event.teller == SF_TELLER_SAMPLE && acted_lately(own, step.now_ns)) return;
+  if (held_ || is_held(own, event)) return;
   if (own.state == State::kSuspended) {
     for (Record& record : records_) {
       if (&record == &own || record.thread != own.thread || record.state == State::kCurrent) continue;
       if (record.seen_ns < own.seen_ns) continue;
+      if (record.state == State::kSuspended) leave(event, record);
       record.state = State::kGone;
       record.stay.flags |= SF_STAY_GONE;
     }
@@ -250,15 +274,15 @@ bool StayModel::make_room(const Event& event) {
   std::set<std::uint32_t> free;
   for (std::uint32_t way = 0; way < SF_BUCKET_WAYS; ++way) free.insert(bucket_of(thread) * SF_BUCKET_WAYS + way);
   for (const Record& record : records_) free.erase(record.place);
-  const std::uint32_t place = bucket_of(thread) * SF_BUCKET_WAYS + event.step.own - 1;
+  const std::uint32_t place = bucket_of(thread) * SF_BUCKET_WAYS + event.own - 1;
   if (!free.empty()) {
-    if (event.step.own == 0 || !free.contains(place)) fail("there was a free place, and it was not taken");
+    if (event.own == 0 || !free.contains(place)) fail("there was a free place, and it was not taken");
     return true;
   }
   const auto idle = [&](const Record& record) {
     return record.place / SF_BUCKET_WAYS == bucket_of(thread) && record.state == State::kGone;
   };
-  if (event.step.own == 0) {
+  if (event.own == 0) {
     if (std::ranges::any_of(records_, idle)) fail("one who had left kept its place");
     return false;
   }
@@ -280,10 +304,18 @@ void StayModel::open(const Event& event) {
   Record record{.thread = step.pid_tgid,
                 .process = step.process,
                 .span = event.span,
-                .place = bucket_of(step.pid_tgid) * SF_BUCKET_WAYS + step.own - 1,
+                .place = bucket_of(step.pid_tgid) * SF_BUCKET_WAYS + event.own - 1,
                 .epoch = step.epoch};
   begin(event, record);
   records_.push_back(record);
+}
+
+// Where the map has held another span until now than the one that is known, that is settled first.
+void StayModel::settle_change(const Event& event) {
+  if (!same(current_of(event.step.pid_tgid), event.old)) {
+    settle({event.step, SF_TELLER_LOOK, event.old, {}, event.now_ns - 1, event.step.caught_up});
+  }
+  settle(event);
 }
 
 void StayModel::settle(const Event& event) {
@@ -295,10 +327,10 @@ void StayModel::settle(const Event& event) {
   const bool wanted = !is_none(event.span) || (sizes_.background_stacks && event.teller == SF_TELLER_SAMPLE);
   if (Record* own = find_own(event)) {
     settle_own(event, *own);
-    if (event.step.own != own->place % SF_BUCKET_WAYS + 1) fail("the thread's own record was not found");
+    if (event.own != own->place % SF_BUCKET_WAYS + 1) fail("the thread's own record was not found");
   } else if (wanted && !held_) {
     open(event);
-  } else if (event.step.own != 0 && event.teller != SF_TELLER_EXIT) {
+  } else if (event.own != 0 && event.teller != SF_TELLER_EXIT) {
     fail("a record came from nowhere");
   }
   drop_note(event);
@@ -309,35 +341,35 @@ void StayModel::drop_note(const Event& event) {
   const auto at = notes_.find(event.step.pid_tgid);
   if (at == notes_.end()) return;
   const Note& note = at->second;
-  const bool early = same(event.span, note.old) && event.step.now_ns < note.ns + kHoldNs;
+  const bool early = same(event.span, note.old) && event.now_ns < note.ns + kNoteSlackNs;
   const bool kept = held_ && same(event.span, note.now);
-  if (event.teller != SF_TELLER_SAMPLE || !(early || kept)) notes_.erase(at);
+  if (!event.is_look() || !(early || kept)) notes_.erase(at);
 }
 
 void StayModel::sweep_one(const sf_step& step, Records::iterator at) {
   Record& record = *at;
-  sf_span shown = entry_of(record.thread);
-  if (same(shown, find(left_, record.thread))) shown = {};
-  const bool lately = acted_lately(record, step.now_ns);
-  const bool old = record.epoch != step.epoch;
-  if (lately && !old) return;
-  if (record.state == State::kCurrent && !lately && !same(record.span, shown)) {
-    end_unseen(record, step.now_ns);
-    if (!same_trace(record.span, shown)) {
-      record.stay.flags |= SF_STAY_GONE;
-      close(at);
-      return;
+  const sf_span now = shown(record.thread);
+  const bool back = same(record.span, now);
+  const bool pending = is_pending(record, step.now_ns);
+  bool carried = same_trace(record.span, now);
+  if (record.state == State::kCurrent) {
+    if (back) record.seen_ns = step.now_ns;
+    if (!back && !pending) end_unseen(record, step.now_ns);
+    carried = carried || pending;
+  } else {
+    if (record.state == State::kGone) carried = back && pending;
+    if (!carried && record.epoch == step.epoch && step.now_ns < record.stay.last_ns + kLingerNs) return;
+    // A way back was missed, or the end of what covered it.
+    if (!carried && (back || record.state == State::kSuspended)) {
+      record.stay.flags &= ~static_cast<std::uint32_t>(SF_STAY_END_SEEN);
     }
   }
-  if (record.state == State::kCurrent) record.seen_ns = step.now_ns;
-  const bool carried =
-      record.state == State::kCurrent || (record.state == State::kSuspended && same_trace(record.span, shown));
   if (carried) {
-    renew(record, step);
-  } else if (old || step.now_ns >= record.stay.last_ns + kLingerNs) {
-    record.stay.flags |= SF_STAY_GONE;
-    close(at);
+    renew(record, step, record.seen_ns);
+    return;
   }
+  record.stay.flags |= SF_STAY_GONE;
+  close(at);
 }
 
 void StayModel::on_sweep(const sf_step& step) {

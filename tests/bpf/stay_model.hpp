@@ -28,7 +28,6 @@ class StayModel {
   std::uint64_t unseen_ends = 0;
   std::uint64_t crowded = 0;
   [[nodiscard]] std::size_t records_in_use() const { return records_.size(); }
-  [[nodiscard]] sf_span entry_of(std::uint64_t thread) const;
 
  private:
   enum class State { kCurrent, kSuspended, kGone };
@@ -63,12 +62,17 @@ class StayModel {
     sf_teller teller;
     sf_span span;
     sf_span old;  // what the map held until then
+    std::uint64_t now_ns;
+    std::uint32_t own;  // as the run under test has it: 1 + the way of the thread's record, 0: none
+
+    [[nodiscard]] bool is_look() const { return teller == SF_TELLER_SAMPLE || teller == SF_TELLER_LOOK; }
   };
 
   void on_note(const sf_step& step);
   void on_sample(const sf_step& step);
   void on_exit(const sf_step& step);
   void on_sweep(const sf_step& step);
+  void settle_change(const Event& event);
   void settle(const Event& event);
   void settle_other(const Event& event, Records::iterator at);
   void settle_own(const Event& event, Record& own);
@@ -78,15 +82,20 @@ class StayModel {
   void sweep_one(const sf_step& step, Records::iterator at);
   void drop_note(const Event& event);
 
+  [[nodiscard]] sf_span shown(std::uint64_t thread) const;
   [[nodiscard]] Record* find_own(const Event& event);
   [[nodiscard]] bool is_own(const Record& record, const Event& event) const;
   [[nodiscard]] std::uint32_t bucket_of(std::uint64_t thread) const;
-  [[nodiscard]] static bool acted_lately(const Record& record, std::uint64_t now_ns);
+  [[nodiscard]] sf_span current_of(std::uint64_t thread) const;
+  [[nodiscard]] bool noted_end(const Record& record, std::uint64_t now_ns) const;
+  [[nodiscard]] bool is_pending(const Record& record, std::uint64_t now_ns) const;
+  [[nodiscard]] bool is_held(const Record& record, const Event& event) const;
   static void end(Record& record, std::uint64_t at_ns, bool exact);
   void end_unseen(Record& record, std::uint64_t now_ns);
   static void cut(Record& record, std::uint64_t now_ns);
+  static void leave(const Event& event, Record& record);
   void emit(Record& record);
-  void renew(Record& record, const sf_step& step);
+  void renew(Record& record, const sf_step& step, std::uint64_t until_ns);
   void close(Records::iterator at);
   void fail(const char* why) { complaint_ = complaint_ ? complaint_ : why; }
 

@@ -89,10 +89,11 @@ class StepWriter {
   void pass_time(const Thread& thread) {
     now_ns_ += 2 + random_() % 50;
     switch (random_() % 12) {
-      case 0: now_ns_ += random_() % kHoldNs; break;
+      case 0: now_ns_ += random_() % kNoteSlackNs; break;
       case 1: now_ns_ += random_() % (3 * SF_LINGER_NS); break;
       case 2: jump_to(thread.marked_ns + kHoldNs + random_() % 3 - 1); break;
       case 3: jump_to(thread.marked_ns + SF_LINGER_NS + random_() % 3 - 1); break;
+      case 4: jump_to(thread.marked_ns + kNoteSlackNs + random_() % 3 - 1); break;
       default: break;
     }
   }
@@ -107,8 +108,10 @@ class StepWriter {
             .switches = thread.switches};
   }
 
+  // Between a hook and its change the thread is in the kernel, but for changes that fail.
   void sample(const Thread& thread, std::vector<sf_step>& steps) {
     steps.push_back(step_of(thread, STEP_SAMPLE));
+    steps.back().in_kernel = chance(thread.pending ? 95 : 40) ? 1 : 0;
     steps.back().stack_id = sf_mix(3, random_() % plan_.stacks);
   }
 

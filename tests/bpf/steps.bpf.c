@@ -35,8 +35,17 @@ static __always_inline struct sf_scratch *begin_step(const struct sf_step *step,
 	work->sample.source = SF_SOURCE_MAP;
 	work->sample.teller = teller;
 	work->sample.switches = step->switches;
+	work->sample.in_kernel = step->in_kernel;
 	work->msg.stack_id = step->stack_id;
 	return work;
+}
+
+static __always_inline void tell_change(struct sf_step *step, struct sf_scratch *work, __u32 entry)
+{
+	copy_context(step->pid_tgid, &work->sample.old);
+	step->caught_up = catch_up(entry, step->epoch) ? work->found.own : 0;
+	settle(entry, step->epoch);
+	step->own = work->found.own;
 }
 
 /* As lifecycle.bpf.c's tell() does. */
@@ -50,9 +59,7 @@ VERIFIED_ONCE step_hook(__u32 number)
 	work = begin_step(step, ENTRY_SET, SF_TELLER_HOOK);
 	if (!work)
 		return 0;
-	copy_entry(step->pid_tgid, &work->sample.old);
-	settle(ENTRY_SET, step->epoch);
-	step->own = work->found.own;
+	tell_change(step, work, ENTRY_SET);
 	return 0;
 }
 
@@ -81,7 +88,7 @@ VERIFIED_ONCE step_note(__u32 number)
 	note.ns = step->now_ns;
 	note.span = step->span;
 	note.evicted = step->evicted;
-	copy_entry(step->pid_tgid, &note.old);
+	copy_context(step->pid_tgid, &note.old);
 	leave_note(step->pid_tgid, &note);
 	return 0;
 }
@@ -122,8 +129,7 @@ VERIFIED_ONCE step_exit(__u32 number)
 	if (!work)
 		return 0;
 	__builtin_memset(&work->sample.span, 0, sizeof(work->sample.span));
-	copy_entry(step->pid_tgid, &work->sample.old);
-	settle(ENTRY_EXIT, step->epoch);
+	tell_change(step, work, ENTRY_EXIT);
 	bpf_map_delete_elem(&notes, &step->pid_tgid);
 	if (!read_map(map, step->pid_tgid, &span))
 		return 0;

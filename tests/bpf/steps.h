@@ -28,10 +28,11 @@ struct sf_step {
   __u32 switches;
   __u32 places;
   __u32 evicted;
-  __u32 own;  /* result: 1 + the way of the thread's record, 0: none */
-  __u32 busy; /* result: records that were in use, or had no place */
-  __u32 pad;
-  __s64 result; /* of a sample: 1 unless lost; of a sweep: what it left behind */
+  __u32 in_kernel; /* of a sample */
+  __u32 own;       /* result: 1 + the way of the thread's record, 0: none */
+  __u32 caught_up; /* result: the same, of what the map had shown until then, where that was not known */
+  __u32 busy;      /* result: records that were in use, or had no place */
+  __s64 result;    /* of a sample: 1 unless lost; of a sweep: what it left behind */
 };
 
 /* NOLINTEND(readability-identifier-naming) */

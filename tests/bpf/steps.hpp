@@ -20,7 +20,8 @@
 
 namespace bodytest {
 
-constexpr std::uint64_t kHoldNs = 50'000;  // bpf/note.bpf.h
+constexpr std::uint64_t kHoldNs = 1'000'000'000;  // bpf/leave.bpf.h
+constexpr std::uint64_t kNoteSlackNs = 50'000;    // bpf/note.bpf.h
 
 // Whose samples and stays: one thread of one program in one span, in one flush.
 struct Whose {

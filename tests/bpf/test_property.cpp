@@ -26,8 +26,8 @@ std::string text(const sf_step& step) {
   std::ostringstream out;
   out << step.now_ns << ' ' << kNames[step.op] << " thread " << (step.pid_tgid >> 32) << " span "
       << step.span.trace_id[0] << '/' << step.span.span_id << " exec " << step.process.exec_id << " switches "
-      << step.switches << " epoch " << step.epoch << " evicted " << step.evicted << " own " << step.own << " result "
-      << step.result << '\n';
+      << step.switches << " epoch " << step.epoch << " evicted " << step.evicted << " kernel " << step.in_kernel
+      << " caught up " << step.caught_up << " own " << step.own << " result " << step.result << '\n';
   return out.str();
 }
 

@@ -36,6 +36,13 @@ class Life {
     stack_ = stack;
     return step(STEP_SAMPLE, now_ns, kNone);
   }
+  // A tick that hits the thread in the kernel, where it also is between a hook and its change.
+  Life& sample_in_kernel(std::uint64_t now_ns) {
+    in_kernel_ = 1;
+    step(STEP_SAMPLE, now_ns, kNone);
+    in_kernel_ = 0;
+    return *this;
+  }
   Life& sweep(std::uint64_t now_ns) { return step(STEP_SWEEP, now_ns, kNone); }
   Life& exit(std::uint64_t now_ns) { return step(STEP_EXIT, now_ns, kNone); }
   Life& flush(std::uint64_t now_ns) {
@@ -82,7 +89,8 @@ class Life {
                                 .op = static_cast<std::uint32_t>(op),
                                 .epoch = epoch_,
                                 .switches = switches_,
-                                .places = bpf_.places()}};
+                                .places = bpf_.places(),
+                                .in_kernel = in_kernel_}};
     bpf_.run(steps);
     return *this;
   }
@@ -92,6 +100,7 @@ class Life {
   std::uint64_t stack_ = 0;
   std::uint32_t epoch_ = 0;
   std::uint32_t switches_ = 0;
+  std::uint32_t in_kernel_ = 0;
 };
 
 using Stays = std::vector<Stay>;
@@ -155,17 +164,31 @@ TEST_CASE("a sample corrects what no hook has just done, also right after a flus
   CHECK(life.stays(kOther) == Stays{{101'000, 102'000, 1000, SF_STAY_END_SEEN | SF_STAY_GONE}});
 }
 
-TEST_CASE("a sample does not correct what a hook has just done") {
+TEST_CASE("a sample in the kernel does not correct a hook whose change is to come, however late that is") {
   Life life;
-  life.set(1000, kParent).hook(200'000, kChild).sample(200'500).map(200'600, kChild).set(300'000, kNone).exit(400'000);
+  life.set(1000, kParent).hook(200'000, kChild).sample_in_kernel(90'000'000).map(90'000'100, kChild);
+  life.set(95'000'000, kNone).exit(96'000'000);
   CHECK(life.stays(kParent) == Stays{{1000, 200'000, 199'000, kExact | SF_STAY_GONE}});
-  CHECK(life.stays(kChild) == Stays{{200'000, 300'000, 100'000, kExact | SF_STAY_GONE}});
+  CHECK(life.stays(kChild) == Stays{{200'000, 95'000'000, 94'800'000, kExact | SF_STAY_GONE}});
+}
+
+TEST_CASE("a sample outside the kernel corrects a hook whose change failed at once, one in the kernel after a second") {
+  Life life;
+  life.set(1000, kParent).hook(200'000, kChild).sample(200'500).set(300'000, kNone).exit(400'000);
+  CHECK(life.stays(kParent) == Stays{{1000, 300'000, 199'000 + 99'500, kExact | SF_STAY_GONE}});
+  CHECK(life.stays(kChild) == Stays{{200'000, 200'001, 1, SF_STAY_BEGIN_SEEN | SF_STAY_GONE}});
+  Life late;
+  late.set(1000, kParent).hook(2000, kChild).sample_in_kernel(1'000'001'999).set(1'500'000'000, kNone);
+  CHECK(late.exit(1'600'000'000).stays(kParent).back().on_thread_ns == 1);
+  Life later;
+  later.set(1000, kParent).hook(2000, kChild).sample_in_kernel(1'000'002'000).set(1'500'000'000, kNone);
+  CHECK(later.exit(1'600'000'000).stays(kParent).back().on_thread_ns == 499'998'000);
 }
 
 TEST_CASE("a hook that finds its span in the map has not seen it come") {
   Life life;
   life.map(1000, kParent).set(5000, kParent).set(6000, kNone).exit(900'000);
-  CHECK(life.stays(kParent) == Stays{{5000, 6000, 1000, SF_STAY_END_SEEN | SF_STAY_GONE}});
+  CHECK(life.stays(kParent) == Stays{{4999, 6000, 1001, SF_STAY_END_SEEN | SF_STAY_GONE}});
 }
 
 TEST_CASE("what a hook has just begun anew is believed, whoever saw the stay begin first") {
@@ -176,7 +199,7 @@ TEST_CASE("what a hook has just begun anew is believed, whoever saw the stay beg
                                     {100'000, 300'000, 150'000, SF_STAY_END_SEEN | SF_STAY_GONE}});
   Life missed;
   missed.map(1000, kParent).sample(2000).set(3000, kNone);
-  missed.hook(60'000, kParent).sample(60'100).map(60'200, kParent).set(70'000, kNone).exit(900'000);
+  missed.hook(60'000, kParent).sample_in_kernel(60'100).map(60'200, kParent).set(70'000, kNone).exit(900'000);
   CHECK(missed.stays(kParent) == Stays{{2000, 70'000, 11'000, SF_STAY_END_SEEN | SF_STAY_GONE}});
 }
 
@@ -184,7 +207,7 @@ TEST_CASE("what a hook has just begun is believed, also when a flush comes in be
   Life life;
   life.hook(1000, kParent).flush(1100).sweep(1200).map(1300, kParent).set(70'000, kNone).exit(900'000);
   CHECK(life.stays(kParent) ==
-        Stays{{1000, 1100, 100, SF_STAY_BEGIN_SEEN}, {1100, 70'000, 68'900, SF_STAY_END_SEEN | SF_STAY_GONE}});
+        Stays{{1000, 1001, 1, SF_STAY_BEGIN_SEEN}, {1001, 70'000, 68'999, SF_STAY_END_SEEN | SF_STAY_GONE}});
 }
 
 TEST_CASE("another thread's note tells when a stay ended") {
@@ -241,10 +264,49 @@ TEST_CASE("the sweep that finds a span covered by a nested one does not call it 
         Stays{{1000, 100'000, 99'000, SF_STAY_BEGIN_SEEN}, {210'000, 220'000, 10'000, kExact | SF_STAY_GONE}});
 }
 
-TEST_CASE("a way back that hooks missed is marked where the thread left its CPU") {
+TEST_CASE("a change that hooks missed shows at the next one, and is marked where the thread left its CPU") {
   Life life;
   life.set(1000, kParent).switched().map(5000, kChild).set(6000, kParent).set(7000, kNone).exit(900'000);
   CHECK(life.stays(kParent) == Stays{{1000, 7000, 1 + 1000, kExact | SF_STAY_GONE | SF_STAY_SWITCHED}});
+  CHECK(life.stays(kChild) == Stays{{5999, 6000, 1, SF_STAY_END_SEEN | SF_STAY_GONE}});
+}
+
+TEST_CASE("a parent whose way back was missed was there until the hook that takes it away") {
+  Life life;
+  life.set(1000, kParent).set(2000, kChild).switched().map(5000, kParent).set(8000, kNone).exit(900'000);
+  CHECK(life.stays(kParent) == Stays{{1000, 8000, 1000 + 1, kExact | SF_STAY_GONE}});
+  CHECK(life.stays(kChild) == Stays{{2000, 2001, 1, SF_STAY_BEGIN_SEEN | SF_STAY_GONE | SF_STAY_SWITCHED}});
+}
+
+TEST_CASE("a parent of which a sample or the sweep finds that it is gone has no known end") {
+  for (const bool by_sample : {true, false}) {
+    Life life;
+    life.set(1000, kParent).set(2000, kChild).map(5000, kNone);
+    if (by_sample) life.sample(2'000'000'000);
+    life.sweep(2'100'000'000).exit(2'200'000'000);
+    CHECK(life.stays(kParent) == Stays{{1000, 2000, 1000, SF_STAY_BEGIN_SEEN | SF_STAY_GONE}});
+  }
+}
+
+TEST_CASE("the sweep undoes no hook for a second, and takes a span that came back unseen for no end") {
+  Life life;
+  life.set(1000, kParent).hook(200'000, kOther).sweep(900'000'000).map(900'000'100, kOther);
+  life.set(950'000'000, kNone).exit(960'000'000);
+  CHECK(life.stays(kOther) == Stays{{200'000, 950'000'000, 949'800'000, kExact | SF_STAY_GONE}});
+  Life back;
+  back.set(1000, kParent).set(2000, kNone).map(3000, kParent).sweep(500'000'000);
+  CHECK(back.stays(kParent).empty());
+  back.sweep(1'500'000'000);
+  CHECK(back.stays(kParent) == Stays{{1000, 2000, 1000, SF_STAY_BEGIN_SEEN | SF_STAY_GONE}});
+}
+
+TEST_CASE("what another thread set is known to the hook that takes it away") {
+  Life life;
+  life.set_by_other(1000, kParent).set(5000, kNone).exit(900'000);
+  CHECK(life.stays(kParent) == Stays{{1000, 5000, 4000, kExact | SF_STAY_GONE}});
+  Life exits;
+  exits.set_by_other(1000, kParent).exit(5000);
+  CHECK(exits.stays(kParent) == Stays{{1000, 5000, 4000, kExact | SF_STAY_GONE}});
 }
 
 TEST_CASE("a suspended span keeps its record, however many nested ones follow one another") {
