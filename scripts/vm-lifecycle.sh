@@ -4,8 +4,9 @@
 # they come and with preempt=full, and prints a table. usage: scripts/vm-lifecycle.sh [KERNEL…]; TESTS="…" picks some.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-rows=$(mktemp)
-trap 'rm -f "$rows"' EXIT
+work=$(mktemp -d)
+rows=$work/rows
+trap 'rm -rf "$work"' EXIT
 [ $# -gt 0 ] || set -- 5.10 6.1 6.12
 [ -n "${SPANFOLD-}" ] || make all workloads
 export SPANFOLD=${SPANFOLD:-$PWD/build/spanfold} WORKLOADS=${WORKLOADS:-$PWD/build/workloads} PYTHONDONTWRITEBYTECODE=1
@@ -17,11 +18,14 @@ run() {
   for _ in 1 2 3; do
     [ "$code" = 125 ] || break
     code=0
+    rm -rf "${work:?}/$kernel"
     # shellcheck disable=SC2016 # the guest expands it
-    scripts/vm-run.sh --timeout 3000 --memory 3072 --append "$words" "$kernel" -- \
+    scripts/vm-run.sh --timeout 3000 --memory 3072 --append "$words" --out "$work/$kernel" "$kernel" -- \
       sh -c 'cd tests/e2e && exec python3 hold_lifecycle.py ${TESTS-}' 2>&1 | tee -a "$rows" || code=$?
   done
   [ "$code" = 0 ] || failed=1
+  python3 tests/e2e/hold_lifecycle.py compare "$work/$kernel" 2>&1 | tee -a "$rows" || failed=1
+  rm -rf "${work:?}/$kernel"
 }
 
 for kernel in "$@"; do
