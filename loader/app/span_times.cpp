@@ -53,25 +53,14 @@ void SpanTimes::note_thread(const bpf::FoldDelta& fold, Times& times) {
   thread->ended = fold.gone && fold.end_seen;
 }
 
-namespace {
-
-// Whether a whole stay may have gone unseen, of any span: its hooks were skipped, or found a record in use.
-bool may_miss_stays(const bpf::Bank& bank) {
-  const auto busy = bank.side.find("busy");
-  return bank.recursion_misses.value_or(0) > 0 || (busy != bank.side.end() && busy->second > 0);
-}
-
-}  // namespace
-
 std::map<ProcessKey, std::vector<profile::SpanTime>> SpanTimes::window(const bpf::Bank& bank, const WindowTime& time) {
-  const bool blind = may_miss_stays(bank);
-  if (blind) blind_until_ns_ = time.end_ns();
+  if (bank.blind) blind_until_ns_ = time.end_ns();
   std::map<ProcessKey, std::vector<profile::SpanTime>> processes;
   for (const auto& [key, times] : now_.spans) {
     profile::SpanTime span{.span = key.span, .stays = times.stays.list()};
     if (span.stays.empty()) continue;
     span.ended =
-        !blind && !(times.switched && times.first_ns < blind_until_ns_) &&
+        !bank.blind && !(times.switched && times.first_ns < blind_until_ns_) &&
         std::all_of(times.threads.begin(), times.threads.end(), [](const Thread& each) { return each.ended; }) &&
         !std::binary_search(bank.carried.begin(), bank.carried.end(), key.span);
     for (profile::Stay& stay : span.stays) stay = time.cut(stay.begin_unix_nano, stay.length_ns);

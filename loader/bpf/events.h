@@ -76,6 +76,7 @@ struct Bank {
   std::map<std::string, std::uint64_t> side;                     // figures beside the fates, by name
   std::uint64_t missed = 0;                                      // ticks that the clock owed and no program saw
   std::optional<std::uint64_t> recursion_misses;                 // hooks that the kernel skipped; none: no hook
+  bool blind = false;                                            // a change may have gone unseen by the hooks
   std::uint64_t unsampled = 0;                                   // spans that left a thread without a sample
   std::uint64_t spent_ns = 0;                                    // in our programs, on all CPUs together
   std::vector<SpanContext> carried;                              // with span times: on some thread now, sorted

@@ -21,13 +21,24 @@ std::uint64_t misses_of(const bpf_program* program) {
   return bpf_obj_get_info_by_fd(bpf_program__fd(program), &info, &length) == 0 ? info.recursion_misses : 0;
 }
 
+std::uint64_t misses_of(const spanfold_bpf& skeleton) {
+  const auto& programs = skeleton.progs;
+  return misses_of(programs.on_set) + misses_of(programs.on_delete) + misses_of(programs.on_evict);
+}
+
 }  // namespace
 
-std::uint64_t HookWatch::take_recursion_misses(const spanfold_bpf& skeleton) {
-  const auto& programs = skeleton.progs;
-  const std::uint64_t all = misses_of(programs.on_set) + misses_of(programs.on_delete) + misses_of(programs.on_evict);
-  return all - std::exchange(misses_, all);
+HookMisses::OfFlush HookMisses::after_step(std::uint64_t count) {
+  return {.fresh = count - std::exchange(taken_, count), .any = count > std::exchange(begin_, before_)};
 }
+
+void HookWatch::before_step(const spanfold_bpf& skeleton) { misses_.before_step(replaced_ + misses_of(skeleton)); }
+
+HookMisses::OfFlush HookWatch::after_step(const spanfold_bpf& skeleton) {
+  return misses_.after_step(replaced_ + misses_of(skeleton));
+}
+
+void HookWatch::replace(const spanfold_bpf& old) { replaced_ += misses_of(old); }
 
 std::uint64_t HookWatch::take_foreign_rate(const spanfold_bpf& skeleton) {
   constexpr std::uint64_t kSecondNs = 1'000'000'000;

@@ -68,7 +68,7 @@ Status KernelSide::load(ProgramOptions options, std::uint32_t frequency_hz, cons
   const Skeleton old = std::exchange(skeleton_, std::move(loaded->skeleton));
   hooked_ = loaded->hooked;
   context_fd_ = options.context_fd;
-  hook_watch_.restart();
+  if (old) hook_watch_.replace(*old);
   if (Status opened = open_maps(); !opened) return opened;
   if (clocks_) {
     clocks_->disable();

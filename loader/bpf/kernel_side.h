@@ -63,8 +63,9 @@ class KernelSide {
   void unhook();
   // Runs of hooks for other maps, a second, since the last call.
   [[nodiscard]] std::uint64_t take_foreign_rate() { return hook_watch_.take_foreign_rate(*skeleton_); }
-  // Hooks that the kernel skipped since the last call.
-  [[nodiscard]] std::uint64_t take_recursion_misses() { return hook_watch_.take_recursion_misses(*skeleton_); }
+  // Hooks that the kernel skipped: HookWatch says what is to be called when.
+  void count_misses_before_step() { hook_watch_.before_step(*skeleton_); }
+  [[nodiscard]] HookMisses::OfFlush take_misses() { return hook_watch_.after_step(*skeleton_); }
   // Spans that threads carry now.
   [[nodiscard]] std::vector<SpanContext> carried() const { return view_.carried(); }
 

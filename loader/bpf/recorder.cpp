@@ -41,6 +41,7 @@ class Recorder::Impl {
   Status adopt(ContextMap map);
   void look_at_foreign_maps();
   std::uint64_t take_missed(std::uint64_t owed, std::uint64_t ticks);
+  void tell_misses(Bank& bank);
 
   RecorderOptions options_;
   std::uint64_t seed_ = 0;
@@ -48,6 +49,7 @@ class Recorder::Impl {
   std::string pin_problem_;  // said
   KernelSide kernel_;
   bool gave_up_hooks_ = false;
+  bool unhooked_ = false;  // since the last flush
   std::int64_t clock_shift_ns_ = 0;
   std::uint64_t ticks_ = 0;   // of all flushes
   std::uint64_t missed_ = 0;  // already published
@@ -161,15 +163,24 @@ Status Recorder::Impl::adopt(ContextMap map) {
 Result<Bank> Recorder::Impl::flush(Sink& sink, bool forget) {
   look_at_pin();
   const std::uint64_t owed = kernel_.owed();
+  kernel_.count_misses_before_step();
   const Result<std::uint32_t> over = kernel_.step_epoch(forget);
   if (!over) return over.error();
   if (Status swept = kernel_.sweep_out(sink); !swept) log::warning("{}", swept.error().message());
   Result<Bank> bank = kernel_.read_bank(*over);
   if (!bank) return bank;
   bank->missed = take_missed(owed, bank->ticks);
-  if (kernel_.hooked()) bank->recursion_misses = kernel_.take_recursion_misses();
   if (options_.span_times) bank->carried = kernel_.carried();
+  tell_misses(*bank);
   return bank;
+}
+
+// Last of all, so that nothing missed before the look at what threads carry is left out.
+void Recorder::Impl::tell_misses(Bank& bank) {
+  const bool unhooked = std::exchange(unhooked_, false);
+  const HookMisses::OfFlush misses = kernel_.take_misses();
+  if (kernel_.hooked() || unhooked) bank.recursion_misses = misses.fresh;
+  bank.blind = misses.any || unhooked || bank.side["busy"] > 0;
 }
 
 Status Recorder::Impl::set_frequency(std::uint32_t frequency_hz) {
@@ -188,7 +199,7 @@ void Recorder::Impl::look_at_foreign_maps() {
       "seen by samples and a sweep from here on",
       rate, kMostForeignPerSecond);
   kernel_.unhook();
-  gave_up_hooks_ = true;
+  gave_up_hooks_ = unhooked_ = true;
 }
 
 Status Recorder::Impl::sweep(Sink& sink) {
