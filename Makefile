@@ -49,7 +49,8 @@ WORKLOAD_FLAGS := -std=c++20 $(WARNINGS) -O2 -fno-omit-frame-pointer -g -Itests 
 WORKLOAD_LIBS := -Wl,--as-needed $(shell $(PKG_CONFIG) --libs $(WORKLOAD_PACKAGES) 2>/dev/null) $(LIBS)
 
 BPF_SRC   := $(sort $(wildcard bpf/*.bpf.c))
-TEST_BPF  := $(sort $(wildcard tests/workloads/*.bpf.c tests/bpf/*.bpf.c bench/*.bpf.c))
+BODIES    := $(sort $(wildcard tests/bpf/*.bpf.c))
+TEST_BPF  := $(sort $(wildcard tests/workloads/*.bpf.c bench/*.bpf.c)) $(BODIES)
 # The command of a room that is left out goes with it.
 ROOM_SRC  := $(filter-out loader/app/main.cpp $(WITHOUT:%=loader/app/%_command.cpp), \
                $(sort $(foreach room,$(ROOMS),$(wildcard loader/$(room)/*.cpp))))
@@ -63,7 +64,8 @@ stem       = $(basename $(basename $(notdir $(1))))
 WORKLOADS := $(foreach source,$(WORK_SRC),$(O)/workloads/$(call stem,$(source)))
 BENCHES   := $(foreach source,$(BENCH_SRC),$(O)/bench/$(call stem,$(source)))
 SKELETON  := $(if $(BPF_SRC),$(O)/gen/spanfold.skel.h $(O)/gen/spanfold_no_fetch.skel.h)
-TEST_SKELETONS := $(foreach source,$(TEST_BPF),$(O)/gen/$(call stem,$(source)).skel.h)
+TEST_SKELETONS := $(foreach source,$(TEST_BPF),$(O)/gen/$(call stem,$(source)).skel.h) \
+                  $(foreach source,$(BODIES),$(O)/gen/$(call stem,$(source))_no_fetch.skel.h)
 
 ifeq ($(V),1)
 say =
@@ -120,11 +122,12 @@ $(O)/gen/spanfold.bpf.o $(O)/gen/spanfold_no_fetch.bpf.o:
 	$(call say,GEN-OBJ,$@)$(BPFTOOL) gen object $@ $(filter %.o,$^)
 
 define test_object
-$(O)/gen/$(call stem,$(1)).bpf.o: $(O)/obj/$(1:%.c=%.o)
+$(O)/gen/$(call stem,$(1))$(3).bpf.o: $(O)/obj/$(2)$(1:%.c=%.o)
 	@mkdir -p $$(@D)
 	$$(call say,GEN-OBJ,$$@)$(BPFTOOL) gen object $$@ $$<
 endef
 $(foreach source,$(TEST_BPF),$(eval $(call test_object,$(source))))
+$(foreach source,$(BODIES),$(eval $(call test_object,$(source),no-fetch/,_no_fetch)))
 
 $(O)/gen/%.skel.h: $(O)/gen/%.bpf.o
 	$(call say,GEN-SKEL,$@)$(BPFTOOL) gen skeleton $< name $(subst -,_,$*)_bpf >$@.new && mv $@.new $@
@@ -139,7 +142,7 @@ $(O)/members: FORCE
 tests: $(if $(UNIT_SRC),$(O)/tests/unit) $(if $(wildcard tests/bpf/*.cpp),$(O)/tests/bpf) workloads ## test programs
 workloads: $(WORKLOADS) ## the programs that tests and the demo record
 
-test: ## all tests; SUITES="house unit otlp bpf e2e" picks some
+test: ## all tests; SUITES="house unit otlp bpf bpf-no-fetch e2e" picks some
 	@MAKE='$(MAKE)' O='$(O)' scripts/test.sh $(SUITES)
 
 demo: ## records a real service for some seconds and shows where its spans spent CPU time
@@ -173,4 +176,4 @@ FORCE:
 .DELETE_ON_ERROR:
 .SECONDARY:
 -include $(patsubst %.cpp,$(O)/obj/%.d,$(ROOM_SRC) loader/app/main.cpp $(UNIT_SRC) $(BPFT_SRC) $(WORK_SRC) $(BENCH_SRC)) \
-         $(patsubst %.c,$(O)/obj/%.d,$(BPF_SRC) $(TEST_BPF)) $(BPF_SRC:%.c=$(O)/obj/no-fetch/%.d)
+         $(patsubst %.c,$(O)/obj/%.d,$(BPF_SRC) $(TEST_BPF)) $(patsubst %.c,$(O)/obj/no-fetch/%.d,$(BPF_SRC) $(BODIES))

@@ -111,6 +111,9 @@ def suites(build):
         Suite("otlp", "tests/otlp", [*unittest, "tests/otlp", "--top-level-directory", "tests"], read_unittest,
               limit_seconds=240),
         Suite("bpf", "tests/bpf", [f"{build}/tests/bpf"], read_doctest, (f"{build}/tests/bpf",), privileged=True),
+        # The same tests of the programs for older kernels, which newer ones run as well.
+        Suite("bpf-no-fetch", "tests/bpf", ["env", "SPANFOLD_TEST_NO_FETCH=1", f"{build}/tests/bpf"], read_doctest,
+              (f"{build}/tests/bpf",), privileged=True),
         Suite("e2e", "tests/e2e", [*unittest, "tests/e2e"], read_unittest, ("all", "workloads"), privileged=True,
               limit_seconds=600),
     ]

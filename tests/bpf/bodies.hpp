@@ -16,6 +16,7 @@
 #include "tests/bpf/loaded.hpp"
 // After the structs that it holds.
 #include "bodies.skel.h"
+#include "bodies_no_fetch.skel.h"
 
 namespace bodytest {
 
@@ -29,8 +30,7 @@ struct Deleter {
 
 class Bodies {
  public:
-  explicit Bodies(const Sizes& sizes) : skeleton_(bodies_bpf::open()), sizes_(sizes) {
-    REQUIRE(skeleton_);
+  explicit Bodies(const Sizes& sizes) : skeleton_(open_bodies<bodies_bpf, bodies_no_fetch_bpf>()), sizes_(sizes) {
     give_sizes(*skeleton_, sizes);
     REQUIRE(bodies_bpf::load(skeleton_.get()) == 0);
     ring_.reset(ring_buffer__new(bpf_map__fd(maps().ring), on_message, this, nullptr));
@@ -45,6 +45,16 @@ class Bodies {
     LIBBPF_OPTS(bpf_test_run_opts, opts, .ctx_in = args, .ctx_size_in = sizeof(args));
     REQUIRE(bpf_prog_test_run_opts(bpf_program__fd(program), &opts) == 0);
     REQUIRE(bpf_map_lookup_elem(inputs, &number, &input) == 0);
+  }
+
+  // From now on somebody is at the record.
+  void take_record(std::uint32_t place) {
+    sf_record record{};
+    REQUIRE(bpf_map_lookup_elem(bpf_map__fd(maps().records), &place, &record) == 0);
+    record.busy = 1;
+    const std::uint8_t one = 1;
+    REQUIRE((fetch_atomics() ? bpf_map_update_elem(bpf_map__fd(maps().records), &place, &record, BPF_ANY)
+                             : bpf_map_update_elem(bpf_map__fd(maps().locks), &place, &one, BPF_NOEXIST)) == 0);
   }
 
   void drain() { REQUIRE(ring_buffer__consume(ring_.get()) >= 0); }
@@ -76,7 +86,9 @@ class Bodies {
   }
 
   [[nodiscard]] std::uint32_t records_in_use() const { return count_owned(skeleton_->maps.owners); }
-  [[nodiscard]] std::uint32_t tables_in_use() const { return count_taken(skeleton_->maps.tables); }
+  [[nodiscard]] std::uint32_t tables_in_use() const {
+    return count_taken(skeleton_->maps.tables, skeleton_->maps.locks);
+  }
 
   decltype(bodies_bpf::progs)& progs() { return skeleton_->progs; }
   decltype(bodies_bpf::maps)& maps() { return skeleton_->maps; }

@@ -17,6 +17,7 @@
 #include "tests/bpf/steps.h"
 // After the structs that it holds.
 #include "steps.skel.h"
+#include "steps_no_fetch.skel.h"
 
 namespace bodytest {
 
@@ -53,8 +54,8 @@ struct Told {
 
 class Steps {
  public:
-  explicit Steps(const Sizes& sizes) : skeleton_(steps_bpf::open()), sizes_(sizes), context_(make_context_map()) {
-    REQUIRE(skeleton_);
+  explicit Steps(const Sizes& sizes)
+      : skeleton_(open_bodies<steps_bpf, steps_no_fetch_bpf>()), sizes_(sizes), context_(make_context_map()) {
     sizes_.context_map = context_;
     give_sizes(*skeleton_, sizes_);
     REQUIRE(steps_bpf::load(skeleton_.get()) == 0);
@@ -97,7 +98,9 @@ class Steps {
   }
 
   [[nodiscard]] std::uint32_t records_in_use() const { return count_owned(skeleton_->maps.owners); }
-  [[nodiscard]] std::uint32_t tables_in_use() const { return count_taken(skeleton_->maps.tables); }
+  [[nodiscard]] std::uint32_t tables_in_use() const {
+    return count_taken(skeleton_->maps.tables, skeleton_->maps.locks);
+  }
   [[nodiscard]] std::uint32_t places() const { return sizes_.buckets * SF_BUCKET_WAYS; }
   [[nodiscard]] steps_bpf& skeleton() { return *skeleton_; }
 

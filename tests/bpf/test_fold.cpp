@@ -129,12 +129,7 @@ TEST_CASE("a record in use sends the sample on its own, under its own span") {
   Bodies bpf({.buckets = 1});
   sf_body_input input = sample(1, 1, 1, 0);
   bpf.call(bpf.progs().body_fold, input);
-  for (std::uint32_t place = 0; place < SF_BUCKET_WAYS; ++place) {
-    sf_record record{};
-    REQUIRE(bpf_map_lookup_elem(bpf_map__fd(bpf.maps().records), &place, &record) == 0);
-    record.busy = 1;
-    REQUIRE(bpf_map_update_elem(bpf_map__fd(bpf.maps().records), &place, &record, BPF_ANY) == 0);
-  }
+  for (std::uint32_t place = 0; place < SF_BUCKET_WAYS; ++place) bpf.take_record(place);
   input = sample(1, 1, 1, 0);
   bpf.call(bpf.progs().body_fold, input);
   CHECK(input.result == 1);
