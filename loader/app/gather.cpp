@@ -38,11 +38,17 @@ Gather::Gather(const GatherOptions& options)
       symbolizer_(proc::Options{.local_symbols = options.local_symbols}),
       host_(as_attributes(proc::host_attributes())) {}
 
+bool Gather::full() const {
+  return rows_.size() >= options_.most_rows || span_times_.told() >= options_.most_stays ||
+         unnamed_frames_ >= options_.most_frames;
+}
+
 void Gather::on_stack(const bpf::StackSeen& seen) {
   Stack& stack = stacks_[seen.stack_id];
   stack.seen_in = flush_;
   if (!stack.frames.empty()) return;
   if (!seen.user.empty()) symbolizer_.notice(seen.process, seen.image);
+  unnamed_frames_ += seen.kernel.size() + seen.user.size();
   unnamed_.push_back({.stack_id = seen.stack_id,
                       .process = seen.process,
                       .image = seen.image,
@@ -64,6 +70,7 @@ void Gather::name_stacks() {
     frames_ += stack.frames.size();
   }
   unnamed_.clear();
+  unnamed_frames_ = 0;
 }
 
 void Gather::on_fold(const bpf::FoldDelta& fold) {

@@ -27,6 +27,9 @@ struct GatherOptions {
   bool span_times = false;
   // Frames of known stacks, 32 bytes each. Beyond, stacks that are not seen again are forgotten at the next flush.
   std::size_t most_frames = std::size_t{1} << 18;
+  // A window of that many rows, or pieces of stays, is full: some 200 and 400 bytes each until it is written.
+  std::size_t most_rows = std::size_t{1} << 16;
+  std::size_t most_stays = std::size_t{1} << 15;
 };
 
 class Gather : public bpf::Sink {
@@ -35,6 +38,9 @@ class Gather : public bpf::Sink {
 
   void on_stack(const bpf::StackSeen& seen) override;
   void on_fold(const bpf::FoldDelta& fold) override;
+  // True when the present window is not to grow further: a flush should come ahead of its time. What comes nevertheless
+  // is taken.
+  [[nodiscard]] bool full() const override;
 
   // Reads the kernel's symbols now and not at the first kernel frame: tens of milliseconds, and some megabytes that are
   // better taken at the beginning than later.
@@ -87,6 +93,7 @@ class Gather : public bpf::Sink {
   profile::Attributes host_;
   std::unordered_map<std::uint64_t, Stack> stacks_;
   std::vector<Unnamed> unnamed_;
+  std::size_t unnamed_frames_ = 0;
   std::size_t frames_ = 0;      // in all of them
   std::vector<Row> rows_;       // of the epoch that is being gathered
   std::vector<Row> next_rows_;  // of the one after it: what ticks while a flush is under way

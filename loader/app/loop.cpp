@@ -26,6 +26,17 @@ Status Loop::watch(int fd, Action action) {
   return ok();
 }
 
+Status Loop::watch_timer(Fd& timer, std::uint64_t interval_ns, bool repeat, Action action) {
+  timer.reset(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+  if (!timer) return errno_error("create a timer");
+  if (Status armed = arm_timer(timer, interval_ns, repeat); !armed) return armed;
+  return watch(timer.get(), [&timer, action = std::move(action)] {
+    // An earlier action of this round may have armed it anew.
+    std::uint64_t times = 0;
+    return read(timer.get(), &times, sizeof(times)) < 0 ? ok() : action();
+  });
+}
+
 void Loop::unwatch(int fd) {
   epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
   actions_.erase(fd);
@@ -55,18 +66,6 @@ Status arm_timer(const Fd& timer, std::uint64_t interval_ns, bool repeat) {
   if (repeat) when.it_interval = when.it_value;
   if (timerfd_settime(timer.get(), 0, &when, nullptr) != 0) return errno_error("set a timer");
   return ok();
-}
-
-Result<Fd> make_timer(std::uint64_t interval_ns, bool repeat) {
-  Fd timer(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
-  if (!timer) return errno_error("create a timer");
-  if (Status armed = arm_timer(timer, interval_ns, repeat); !armed) return armed.error();
-  return timer;
-}
-
-void drain_timer(const Fd& timer) {
-  std::uint64_t times = 0;
-  [[maybe_unused]] const auto got = read(timer.get(), &times, sizeof(times));
 }
 
 Result<Fd> take_signals() {

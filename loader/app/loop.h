@@ -18,6 +18,9 @@ class Loop {
   static Result<Loop> create();
   // `fd` must stay open as long as the loop runs. The action empties it.
   Status watch(int fd, Action action);
+  // Makes `timer`, which must stay where it is as long as the loop runs. The action comes each time `interval_ns` has
+  // passed, or once after it, and need not empty it.
+  Status watch_timer(Fd& timer, std::uint64_t interval_ns, bool repeat, Action action);
   void unwatch(int fd);
   // Runs until an action calls stop() or fails; the failure is returned.
   Status run();
@@ -30,10 +33,7 @@ class Loop {
   bool stopped_ = false;
 };
 
-// Readable each time `interval_ns` has passed, or once after it. Empty it with drain_timer.
-[[nodiscard]] Result<Fd> make_timer(std::uint64_t interval_ns, bool repeat);
-void drain_timer(const Fd& timer);
-// From now on at another interval.
+// A timer from now on, at this interval.
 [[nodiscard]] Status arm_timer(const Fd& timer, std::uint64_t interval_ns, bool repeat);
 
 // Blocks SIGINT, SIGTERM and SIGHUP for this process and gives a descriptor that is readable when one came. SIGPIPE is

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/session.h"
 
+#include <malloc.h>
 #include <signal.h>
 #include <sys/random.h>
 #include <sys/signalfd.h>
@@ -59,12 +60,14 @@ class Session {
  private:
   Status watch_all(Loop& loop);
   Status start();
+  Status drain();
   Status sweep();
   Status flush(bool last);
+  Status flush_if_full();
+  Status flush_on_time();
   Result<int> finish(const Status& outcome);
   Status on_target_gone(Loop& loop, int fd);
   Status on_signal(Loop& loop);
-  static Status watch_timer(Loop& loop, Fd& timer, std::uint64_t interval_ns, bool repeat, Loop::Action action);
   void take_stock(const bpf::Bank& bank, const profile::Window& window);
   Status write_window(profile::Window window, bool last);
 
@@ -89,6 +92,7 @@ class Session {
   std::uint64_t window_start_ns_ = 0;  // boot clock
   BootToUnix unix_ = BootToUnix::now();
   std::uint64_t sweep_period_ns_ = 0;  // of the timer
+  bool burst_ = false;                 // flushed ahead of time, since it was last on time
   bool left_out_said_ = false;
   bool write_failed_ = false;  // and said so
 };
@@ -113,17 +117,7 @@ Status Session::on_signal(Loop& loop) {
   }
   interrupted_ = true;
   if (info.ssi_code == SI_KERNEL) return ok();
-  return watch_timer(loop, grace_timer_, kGraceNs, false, stop_action(loop));
-}
-
-Status Session::watch_timer(Loop& loop, Fd& timer, std::uint64_t interval_ns, bool repeat, Loop::Action action) {
-  auto made = make_timer(interval_ns, repeat);
-  if (!made) return made.error();
-  timer = std::move(*made);
-  return loop.watch(timer.get(), [&timer, action = std::move(action)] {
-    drain_timer(timer);
-    return action();
-  });
+  return loop.watch_timer(grace_timer_, kGraceNs, false, stop_action(loop));
 }
 
 Status Session::watch_all(Loop& loop) {
@@ -133,10 +127,10 @@ Status Session::watch_all(Loop& loop) {
       gather_.prepare();
       return ok();
     };
-    if (Status watched = watch_timer(loop, warm_up_timer_, kWarmUpNs, false, prepare); !watched) return watched;
+    if (Status watched = loop.watch_timer(warm_up_timer_, kWarmUpNs, false, prepare); !watched) return watched;
   }
   if (options_.duration_ns != 0) {
-    Status watched = watch_timer(loop, end_timer_, options_.duration_ns, false, stop_action(loop));
+    Status watched = loop.watch_timer(end_timer_, options_.duration_ns, false, stop_action(loop));
     if (!watched) return watched;
   }
   if (child_) {
@@ -149,17 +143,21 @@ Status Session::watch_all(Loop& loop) {
   }
   sweep_period_ns_ = recorder_->sweep_period_ns();
   auto look_again = [this] { return sweep(); };
-  if (Status watched = watch_timer(loop, sweep_timer_, sweep_period_ns_, true, look_again); !watched) return watched;
+  if (Status watched = loop.watch_timer(sweep_timer_, sweep_period_ns_, true, look_again); !watched) return watched;
   if (Status watched = loop.watch(signals_.get(), [this, &loop] { return on_signal(loop); }); !watched) return watched;
-  if (Status watched = loop.watch(recorder_->wakeup_fd(), [this] { return recorder_->drain(gather_); }); !watched) {
-    return watched;
-  }
-  return watch_timer(loop, flush_timer_, options_.flush_ns, true, [this] { return flush(false); });
+  if (Status watched = loop.watch(recorder_->wakeup_fd(), [this] { return drain(); }); !watched) return watched;
+  return loop.watch_timer(flush_timer_, options_.flush_ns, true, [this] { return flush_on_time(); });
+}
+
+Status Session::drain() {
+  if (Status drained = recorder_->drain(gather_); !drained) return drained;
+  return flush_if_full();
 }
 
 // The period changes when the hooks are given up.
 Status Session::sweep() {
   if (Status swept = recorder_->sweep(gather_); !swept) return swept;
+  if (Status flushed = flush_if_full(); !flushed) return flushed;
   const std::uint64_t period_ns = recorder_->sweep_period_ns();
   if (period_ns == sweep_period_ns_) return ok();
   sweep_period_ns_ = period_ns;
@@ -216,6 +214,22 @@ Status Session::flush(bool last) {
   return written;
 }
 
+// One for each event, so that signals and timers get their turn however fast it fills.
+Status Session::flush_if_full() {
+  if (!gather_.full()) return ok();
+  log::debug("flushing ahead of time: the window is full");
+  burst_ = true;
+  if (Status armed = arm_timer(flush_timer_, options_.flush_ns, true); !armed) return armed;
+  return flush(false);
+}
+
+// After a burst the heap would keep what that took.
+Status Session::flush_on_time() {
+  Status flushed = flush(false);
+  if (std::exchange(burst_, false)) malloc_trim(0);
+  return flushed;
+}
+
 // What a flush has to say beside its window.
 void Session::take_stock(const bpf::Bank& bank, const profile::Window& window) {
   if (!window.accounting.adds_up())
@@ -225,7 +239,7 @@ void Session::take_stock(const bpf::Bank& bank, const profile::Window& window) {
   }
   if (gather_.span_times_left_out() == 0 || left_out_said_) return;
   left_out_said_ = true;
-  log::warning("span times: {} stays left out, of more spans than one flush takes; a shorter --flush takes them",
+  log::warning("span times: {} stays are left out, since spans came faster than they can be written; -p narrows them",
                gather_.span_times_left_out());
 }
 

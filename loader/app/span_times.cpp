@@ -19,12 +19,13 @@ void SpanTimes::add(const bpf::FoldDelta& fold, bool next) {
   const Key key{.process = fold.process, .span = fold.span};
   auto known = gathered.spans.find(key);
   if (known == gathered.spans.end()) {
-    if (gathered.spans.size() >= most_spans_) {
+    if (gathered.told >= most_told_) {
       ++gathered.left_out;
       return;
     }
     known = gathered.spans.try_emplace(key).first;
   }
+  ++gathered.told;
   add_piece(fold, known->second);
   note_thread(fold, known->second);
   known->second.switched |= fold.switched;

@@ -20,14 +20,16 @@ namespace spanfold::app {
 
 class SpanTimes {
  public:
-  // Spans beyond `most_spans` in one window are left out, and counted.
-  explicit SpanTimes(std::size_t most_spans = std::size_t{1} << 18) : most_spans_(most_spans) {}
+  // A window that has been told of stays `most_told` times takes no further spans: theirs are left out, and counted.
+  explicit SpanTimes(std::size_t most_told = std::size_t{1} << 18) : most_told_(most_told) {}
 
   // What a delta tells of a stay, if it does. `next`: it is of the window after the present one.
   void add(const bpf::FoldDelta& fold, bool next);
   // Ends the present window: what was in it, each process's spans sorted. The next one becomes the present one.
   [[nodiscard]] std::map<ProcessKey, std::vector<profile::SpanTime>> window(const bpf::Bank& bank,
                                                                             const WindowTime& time);
+  // Times that the present window has been told of a stay: its memory grows with them.
+  [[nodiscard]] std::size_t told() const { return now_.told; }
   // Pieces of stays that the window that ended last has no room for.
   [[nodiscard]] std::uint64_t left_out() const { return left_out_; }
 
@@ -54,13 +56,14 @@ class SpanTimes {
   };
   struct Gathered {
     std::unordered_map<Key, Times, KeyHash> spans;
+    std::size_t told = 0;
     std::uint64_t left_out = 0;
   };
 
   static void add_piece(const bpf::FoldDelta& fold, Times& times);
   static void note_thread(const bpf::FoldDelta& fold, Times& times);
 
-  std::size_t most_spans_;
+  std::size_t most_told_;
   Gathered now_;
   Gathered next_;
   std::uint64_t left_out_ = 0;

@@ -62,6 +62,8 @@ class Sink {
   virtual ~Sink() = default;
   virtual void on_stack(const StackSeen& stack) = 0;
   virtual void on_fold(const FoldDelta& fold) = 0;
+  // Whether the rest should wait in the ring for a flush.
+  [[nodiscard]] virtual bool full() const { return false; }
 };
 
 // The counters of one flush: differences, exact for the epoch.

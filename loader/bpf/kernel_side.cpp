@@ -29,6 +29,9 @@ constexpr int kSweepTries = 1000;
 constexpr int kSweepTriesAtOnce = 20;
 constexpr useconds_t kSweepPauseUs = 1000;
 
+// What ends a drain: no error number that libbpf itself gives.
+constexpr int kEnough = -ECANCELED;
+
 }  // namespace
 
 void KernelSide::RingDeleter::operator()(ring_buffer* ring) const { ring_buffer__free(ring); }
@@ -38,7 +41,10 @@ KernelSide::~KernelSide() = default;
 int KernelSide::on_message(void* self, void* data, std::size_t bytes) {
   auto& side = *static_cast<KernelSide*>(self);
   if (!dispatch_message(data, bytes, *side.sink_)) ++side.malformed_;
-  return 0;
+  side.consumed_bytes_ += BPF_RINGBUF_HDR_SZ + bytes;
+  const bool enough = side.consumed_bytes_ >= bpf_map__max_entries(side.skeleton_->maps.ring) ||
+                      (!side.also_when_full_ && side.sink_->full());
+  return enough ? kEnough : 0;
 }
 
 Status KernelSide::open_ring() {
@@ -94,11 +100,13 @@ Status KernelSide::add_target(std::uint32_t id, bool is_thread) {
   return ok();
 }
 
-Status KernelSide::drain(Sink& sink) {
+Status KernelSide::consume(Sink& sink, bool also_when_full) {
   sink_ = &sink;
+  also_when_full_ = also_when_full;
+  consumed_bytes_ = 0;
   const int consumed = ring_buffer__consume(ring_.get());
   sink_ = nullptr;
-  if (consumed < 0) return Error{.what = "read the ring buffer", .code = -consumed};
+  if (consumed < 0 && consumed != kEnough) return Error{.what = "read the ring buffer", .code = -consumed};
   if (malformed_ != 0)
     return Error{.what = fmt::format("{} messages in the ring buffer make no sense", std::exchange(malformed_, 0))};
   return ok();
@@ -146,10 +154,10 @@ Status KernelSide::sweep() {
 
 Status KernelSide::sweep_out(Sink& sink) {
   for (int attempt = 0; attempt < kSweepTries; ++attempt) {
-    if (Status drained = drain(sink); !drained) return drained;
+    if (Status drained = consume(sink, true); !drained) return drained;
     std::atomic_ref<__u64>(skeleton_->bss->sweep_left).store(0);
     if (Status swept = sweep(); !swept) return swept;
-    if (std::atomic_ref<__u64>(skeleton_->bss->sweep_left).load() == 0) return drain(sink);
+    if (std::atomic_ref<__u64>(skeleton_->bss->sweep_left).load() == 0) return consume(sink, true);
     // Whoever is at a record may have been preempted there.
     if (attempt >= kSweepTriesAtOnce) usleep(kSweepPauseUs);
   }

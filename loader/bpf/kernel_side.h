@@ -39,7 +39,9 @@ class KernelSide {
 
   // One and the same descriptor, whatever takes over; readable when the ring wants to be emptied.
   [[nodiscard]] int wakeup_fd() const { return wakeup_.get(); }
-  Status drain(Sink& sink);
+  // What it held when this was called, oldest first, as far as `sink` wants it. Programs that write faster than we read
+  // do not keep us here.
+  Status drain(Sink& sink) { return consume(sink, false); }
 
   // Holds all records against the context map, as they are now, once.
   Status sweep();
@@ -75,6 +77,7 @@ class KernelSide {
   };
 
   static int on_message(void* self, void* data, std::size_t bytes);
+  Status consume(Sink& sink, bool also_when_full);
   Status open_ring();
   Status open_maps();
   Status wait_for_programs();
@@ -91,7 +94,10 @@ class KernelSide {
   RecordView view_;
   HookWatch hook_watch_;
   std::uint64_t owed_before_ = 0;
-  Sink* sink_ = nullptr;  // of the drain at hand
+  // Of the drain at hand.
+  Sink* sink_ = nullptr;
+  bool also_when_full_ = false;
+  std::size_t consumed_bytes_ = 0;
   std::uint64_t malformed_ = 0;
 };
 

@@ -56,17 +56,20 @@ class Recorder {
   void stop();
   // Samples at another rate from the next flush on, which begins right behind this call.
   Status set_frequency(std::uint32_t frequency_hz);
-  // Looks whether live spans still are on their threads. To be called each sweep_period_ns(); cheap where none is.
+  // Looks whether live spans still are on their threads, and drains. To be called each sweep_period_ns(); cheap where
+  // none is.
   Status sweep(Sink& sink);
   [[nodiscard]] std::uint64_t sweep_period_ns() const;
 
   // Readable when the kernel wants the ring emptied before the next flush.
   [[nodiscard]] int wakeup_fd() const;
-  // Hands all messages that are ready to `sink`, oldest first.
+  // Hands messages that are ready to `sink`, oldest first, until it is full; of those that come meanwhile not more than
+  // the ring holds.
   Status drain(Sink& sink);
-  // Ends the epoch: afterwards `sink` has had every fold of the epoch, and the bank holds exactly the ticks that those
-  // folds (and the losses) add up to. Blocks for a grace period, about 10 ms. With `forget`, every stack counts as not
-  // sent from here on: a stack that `sink` has not seen again since this call began may be dropped after it.
+  // Ends the epoch: afterwards `sink`, full or not, has had every fold of the epoch, and the bank holds exactly the
+  // ticks that those folds (and the losses) add up to. Blocks for a grace period, about 10 ms. With `forget`, every
+  // stack counts as not sent from here on: a stack that `sink` has not seen again since this call began may be dropped
+  // after it.
   Result<Bank> flush(Sink& sink, bool forget);
 
   // kFentry or kSweep: what is in force now.

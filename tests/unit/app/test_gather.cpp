@@ -149,6 +149,65 @@ TEST_CASE("span times are those of the window's processes, sampled or not, and o
   }
 }
 
+TEST_CASE("a window is full of rows or of stays, and a flush empties it") {
+  Gather gather({.span_times = true, .most_rows = 3, .most_stays = 4});
+  const auto flush = [&gather] {
+    gather.begin_flush();
+    const Window window = gather.window({}, kTime, 99);
+    gather.end_flush(false);
+    std::size_t rows = 0;
+    std::size_t times = 0;
+    for (const auto& process : window.processes) {
+      rows += process.on_cpu.size();
+      times += process.span_times.size();
+    }
+    return std::pair(rows, times);
+  };
+  const auto stay = [&gather](std::uint32_t epoch, std::uint8_t span) {
+    gather.on_fold({.epoch = epoch,
+                    .span = span_of(span),
+                    .process = kProcess,
+                    .tid = 7,
+                    .first_boottime_ns = 1'200,
+                    .last_boottime_ns = 1'500,
+                    .on_thread_ns = 300});
+  };
+  for (std::uint8_t span = 1; span <= 3; ++span) {
+    CHECK(!gather.full());
+    fold(gather, 0, span, 11, 1);
+  }
+  CHECK(gather.full());
+  // What comes during the flush is all taken, and what of it is of the next window counts there.
+  fold(gather, 0, 4, 11, 1);
+  for (std::uint8_t span = 1; span <= 4; ++span) stay(1, span);
+  CHECK(flush() == std::pair<std::size_t, std::size_t>(4, 0));
+  CHECK(gather.full());
+  CHECK(flush() == std::pair<std::size_t, std::size_t>(0, 4));
+  CHECK(!gather.full());
+  for (int piece = 1; piece <= 4; ++piece) {
+    CHECK(!gather.full());
+    stay(2, 1);
+  }
+  CHECK(gather.full());
+  CHECK(flush() == std::pair<std::size_t, std::size_t>(0, 1));
+  CHECK(!gather.full());
+}
+
+TEST_CASE("a window is full of stacks that wait for their names") {
+  Gather gather({.most_frames = 5});
+  see(gather, 1, 3);
+  see(gather, 1, 1);
+  CHECK(!gather.full());
+  see(gather, 2, 1);
+  CHECK(gather.full());
+  gather.begin_flush();
+  (void)gather.window({}, kTime, 99);
+  gather.end_flush(false);
+  see(gather, 1, 3);  // has its name
+  see(gather, 1, 3);
+  CHECK(!gather.full());
+}
+
 TEST_CASE("background none writes none, stacks writes the stacks") {
   Gather none({.background = Background::kNone});
   none.begin_flush();

@@ -203,15 +203,30 @@ TEST_CASE("a window has a length whatever somebody does to the clock") {
 }
 
 TEST_CASE("spans beyond the bound are left out and counted, those that are in go on") {
-  SpanTimes times(2);
+  SpanTimes times(4);
   for (std::uint8_t span = 1; span <= 5; ++span) {
     times.add(delta({.span = span, .first_ms = 11'000, .last_ms = 11'100}), false);
     times.add(ended({.span = span, .first_ms = 11'100, .last_ms = 11'200}), false);
   }
+  times.add(ended({.span = 1, .first_ms = 11'200, .last_ms = 11'300}), false);
   const auto spans = spans_of(times);
   REQUIRE(spans.size() == 2);
+  CHECK(spans[0].stays == std::vector<Stay>{{kUnix + 11'000 * kMs, 300 * kMs}});
   CHECK(spans[1].stays == std::vector<Stay>{{kUnix + 11'000 * kMs, 200 * kMs}});
   CHECK(times.left_out() == 6);
   (void)times.window({}, kWindow);
   CHECK(times.left_out() == 0);
+}
+
+TEST_CASE("what a window was told of stays is counted, whatever the span, and each window for itself") {
+  SpanTimes times;
+  times.add(delta({.first_ms = 11'000, .last_ms = 11'100}), false);
+  times.add(ended({.first_ms = 11'100, .last_ms = 11'200}), false);
+  times.add(ended({.span = 2, .first_ms = 15'100, .last_ms = 15'200}), true);
+  times.add(delta({.first_ms = 11'000, .last_ms = 11'000}), false);  // slots only: nothing to keep
+  CHECK(times.told() == 2);
+  (void)times.window({}, kWindow);
+  CHECK(times.told() == 1);
+  (void)times.window({}, kWindow);
+  CHECK(times.told() == 0);
 }
