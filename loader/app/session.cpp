@@ -33,6 +33,8 @@ namespace spanfold::app {
 namespace {
 
 constexpr std::uint64_t kWarmUpNs = 200'000'000;
+// Flushes on time, in a row, that end a burst.
+constexpr int kCalmFlushes = 4;
 
 Loop::Action stop_action(Loop& loop) {
   return [&loop]() -> Status {
@@ -92,7 +94,7 @@ class Session {
   std::uint64_t window_start_ns_ = 0;  // boot clock
   BootToUnix unix_ = BootToUnix::now();
   std::uint64_t sweep_period_ns_ = 0;  // of the timer
-  bool burst_ = false;                 // flushed ahead of time, since it was last on time
+  int burst_ = 0;                      // flushes on time that end it; 0: none is going on
   bool left_out_said_ = false;
   bool write_failed_ = false;  // and said so
 };
@@ -218,7 +220,7 @@ Status Session::flush(bool last) {
 Status Session::flush_if_full() {
   if (!gather_.full()) return ok();
   log::debug("flushing ahead of time: the window is full");
-  burst_ = true;
+  burst_ = kCalmFlushes;
   if (Status armed = arm_timer(flush_timer_, options_.flush_ns, true); !armed) return armed;
   return flush(false);
 }
@@ -226,7 +228,7 @@ Status Session::flush_if_full() {
 // After a burst the heap would keep what that took.
 Status Session::flush_on_time() {
   Status flushed = flush(false);
-  if (std::exchange(burst_, false)) malloc_trim(0);
+  if (burst_ > 0 && --burst_ == 0) malloc_trim(0);
   return flushed;
 }
 
