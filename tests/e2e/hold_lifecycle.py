@@ -50,12 +50,13 @@ class Held(unittest.TestCase):
         return self.folder.name
 
     @staticmethod
-    def keep(folder, recording, log, what):
+    def keep(folder, recording, log, what, changes):
+        """`changes`: how often the writer changed the map."""
         folder.mkdir(parents=True)
         shutil.copytree(recording.output, folder / "profiles")
         shutil.copy(log, folder / "log")
         (folder / "stderr").write_text(recording.stderr)
-        (folder / "head").write_text(json.dumps(head(what)))
+        (folder / "head").write_text(json.dumps({"head": head(what), "changes": changes}))
 
     def runTest(self):
         stderr = (self.folder / "stderr").read_text()
@@ -65,19 +66,24 @@ class Held(unittest.TestCase):
         side = lifecycle.side(stderr)
         names = ("unseen_ends", "stay_crowd", "busy", "evicted", "emit_refused")
         missed = report["accounting"].get("recursion_misses", 0)
+        kept = json.loads((self.folder / "head").read_text())
+        # The kernel may skip the writer as it may skip a hook: then the map never held what the log says.
+        unwritten = found.calls - kept["changes"]
         figures = {**found.figures(), "recursion_misses": missed, **{name: side[name] for name in names}}
-        row(json.loads((self.folder / "head").read_text()), **figures)
-        self.check_claims(found, missed, missed + side["evicted"] + side["stay_crowd"] + side["busy"])
+        row(kept["head"], **figures, unwritten=unwritten)
+        lost = missed + side["evicted"] + side["stay_crowd"] + side["busy"]
+        self.check_claims(found, missed, unwritten, lost)
 
-    def check_claims(self, found, missed, lost):
+    def check_claims(self, found, missed, unwritten, lost):
         self.assertEqual(found.invented, [], found.explain_some(found.invented))
-        self.assertEqual(found.wrongly_ended, [], found.explain_some(found.wrongly_ended))
-        if missed == 0:
+        # A call that the writer does not see shifts all that its trace does after that.
+        self.assertLessEqual(len(found.wrongly_ended), 4 * unwritten, found.explain_some(found.wrongly_ended))
+        if missed == unwritten == 0:
             self.assertEqual(found.missing, [], found.explain_some(found.missing))
             self.assertGreaterEqual(found.share_exact, 0.999, found.explain_some(found.inexact))
         # One change that is missed is the end of one span and the begin of another.
         wrong = len(found.missing) + len(found.untimed) + len(found.inexact)
-        self.assertLessEqual(wrong, 0.001 * len(found.truth) + 2 * lost)
+        self.assertLessEqual(wrong, 0.001 * len(found.truth) + 2 * lost + 4 * unwritten)
 
 
 class Spans(test_lifecycle.HookedCase):
@@ -92,9 +98,16 @@ class Spans(test_lifecycle.HookedCase):
         )
         self.assertEqual(recording.code, 0, recording.stderr)
         kept = pathlib.Path(os.environ.get("VM_OUT", self.stage.folder)) / f"{what} kept"
-        Held.keep(kept, recording, log, what)
+        Held.keep(kept, recording, log, what, self.changes())
         if "VM_OUT" not in os.environ:
             Held(kept).runTest()
+
+    def changes(self):
+        """How often the writer changed the map in this test; another one takes over."""
+        self.assertEqual(self.writer.stop(), 0, self.writer.err())
+        words = self.writer.out().split()
+        type(self).writer = self.stage.start_writer(binaries=["spans"])
+        return int(words[words.index("set") + 1]) + int(words[words.index("deleted") + 1])
 
     def test_1_nested(self):
         self.run_spans("nested", "--pattern", "nested", "--threads", str(CPUS), "--spans", str(SPANS // 3 + CPUS))
@@ -143,7 +156,6 @@ class FullSpeed(test_lifecycle.HookedCase):
         accounting = harness.Accounting(recording.stderr)
         accounting.check()
         half = len(sizes) // 2
-        grown = max(sizes[half:]) - max(sizes[:half])
         row(
             head(what),
             changes_a_second=round(int(changes) / float(seconds)),
@@ -152,16 +164,19 @@ class FullSpeed(test_lifecycle.HookedCase):
             accounting=accounting.line,
         )
         self.assertEqual(in_use, (0, 0, False))
-        self.assertLess(grown, 1024, f"resident KiB, each second: {sizes}")
-        return recording
+        return recording, sizes
 
     def test_1_full_speed(self):
-        recording = self.full_speed("full speed")
+        recording, sizes = self.full_speed("full speed")
+        half = len(sizes) // 2
+        self.assertLess(max(sizes[half:]) - max(sizes[:half]), 1024, f"resident KiB, each second: {sizes}")
         kinds = {each["span_id"][:2] for each in analysis.span_rows(recording.rows())}
         self.assertLessEqual(kinds, {"77"}, "spans that nobody set")
 
     def test_2_full_speed_with_span_times(self):
-        self.full_speed("full speed, span times", "--span-times")  # too many spans for a report of them all
+        """Too many spans for a report of them all; what a window may hold bounds the loader."""
+        _, sizes = self.full_speed("full speed, span times", "--span-times")
+        self.assertLess(max(sizes), 64 * 1024, f"resident KiB, each second: {sizes}")
 
 
 if __name__ == "__main__":

@@ -111,6 +111,13 @@ class Comparison:
             self.wrongly_ended.append(ids)
 
     @property
+    def calls(self):
+        """How often the workload had the map changed, by the brackets of its log."""
+        stays = [stay for span in self.truth.values() for stay in span.stays]
+        ends = {(stay.tid, *stay.end) for stay in stays if stay.left != THREAD_ENDED}
+        return len(ends | {(stay.tid, *stay.begin) for stay in stays})
+
+    @property
     def inexact(self):
         return sorted(ids for ids, errors in self.errors.items() if max(errors) > ALLOWED_NS)
 
