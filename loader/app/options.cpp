@@ -11,8 +11,8 @@
 #include <limits>
 
 #include "base/clock.h"
-#include "bpf/clock_events.h"
 #include "bpf/context_map.h"
+#include "bpf/cpus.h"
 
 namespace spanfold::app {
 namespace {

@@ -9,10 +9,11 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <string>
+#include <utility>
 
 #include "base/file.h"
+#include "bpf/cpus.h"
 
 namespace spanfold::bpf {
 namespace {
@@ -75,47 +76,15 @@ std::uint64_t clock_of(const Fd& event) {
   return read(event.get(), &clock_ns, sizeof(clock_ns)) == sizeof(clock_ns) ? clock_ns : 0;
 }
 
-bool parse_number(std::string_view& text, int& value) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || value < 0) return false;
-  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
-  return true;
-}
-
 }  // namespace
-
-std::vector<int> parse_cpu_list(const std::string& text) {
-  constexpr int kMostCpus = 1 << 16;
-  std::vector<int> cpus;
-  std::string_view rest = text;
-  while (!rest.empty() && rest.back() == '\n') rest.remove_suffix(1);
-  while (!rest.empty()) {
-    int first = 0;
-    if (!parse_number(rest, first)) return {};
-    int last = first;
-    if (!rest.empty() && rest.front() == '-') {
-      rest.remove_prefix(1);
-      if (!parse_number(rest, last)) return {};
-    }
-    if (last < first || last >= kMostCpus) return {};
-    for (int cpu = first; cpu <= last; ++cpu) cpus.push_back(cpu);
-    if (rest.empty()) break;
-    if (rest.front() != ',') return {};
-    rest.remove_prefix(1);
-    if (rest.empty()) return {};
-  }
-  std::sort(cpus.begin(), cpus.end());
-  cpus.erase(std::unique(cpus.begin(), cpus.end()), cpus.end());
-  return cpus;
-}
 
 Result<ClockEvents> ClockEvents::open(std::uint32_t frequency_hz, const std::vector<int>& cpus, int program_fd) {
   ClockEvents clocks;
   std::vector<int> wanted = cpus;
   if (wanted.empty()) {
-    auto online = read_file("/sys/devices/system/cpu/online", 65536);
+    auto online = online_cpus();
     if (!online) return online.error();
-    wanted = parse_cpu_list(*online);
+    wanted = std::move(*online);
   }
   if (Status there = check_possible(wanted); !there) return there.error();
   for (const int cpu : wanted) {

@@ -39,7 +39,4 @@ class ClockEvents {
   bool running_ = false;
 };
 
-// Parses the kernel's list form, "0-3,5". Empty where the text is no such list.
-[[nodiscard]] std::vector<int> parse_cpu_list(const std::string& text);
-
 }  // namespace spanfold::bpf

@@ -14,6 +14,7 @@
 
 #include "base/fd.h"
 #include "bpf/clock_events.h"
+#include "bpf/cpus.h"
 
 using spanfold::Failure;
 using spanfold::Fd;

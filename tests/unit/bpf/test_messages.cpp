@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "bpf/abi.h"
-#include "bpf/clock_events.h"
+#include "bpf/cpus.h"
 #include "bpf/messages.h"
 
 namespace {

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bpf/cpus.h"
+
+#include <algorithm>
+#include <charconv>
+#include <string_view>
+
+#include "base/file.h"
+
+namespace spanfold::bpf {
+namespace {
+
+bool parse_number(std::string_view& text, int& value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || value < 0) return false;
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  return true;
+}
+
+}  // namespace
+
+std::vector<int> parse_cpu_list(const std::string& text) {
+  constexpr int kMostCpus = 1 << 16;
+  std::vector<int> cpus;
+  std::string_view rest = text;
+  while (!rest.empty() && rest.back() == '\n') rest.remove_suffix(1);
+  while (!rest.empty()) {
+    int first = 0;
+    if (!parse_number(rest, first)) return {};
+    int last = first;
+    if (!rest.empty() && rest.front() == '-') {
+      rest.remove_prefix(1);
+      if (!parse_number(rest, last)) return {};
+    }
+    if (last < first || last >= kMostCpus) return {};
+    for (int cpu = first; cpu <= last; ++cpu) cpus.push_back(cpu);
+    if (rest.empty()) break;
+    if (rest.front() != ',') return {};
+    rest.remove_prefix(1);
+    if (rest.empty()) return {};
+  }
+  std::sort(cpus.begin(), cpus.end());
+  cpus.erase(std::unique(cpus.begin(), cpus.end()), cpus.end());
+  return cpus;
+}
+
+Result<std::vector<int>> online_cpus() {
+  auto text = read_file("/sys/devices/system/cpu/online", 65536);
+  if (!text) return text.error();
+  return parse_cpu_list(*text);
+}
+
+}  // namespace spanfold::bpf
