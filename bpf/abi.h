@@ -136,6 +136,7 @@ struct sf_stack_msg {
 	__u64 stack_id;
 	struct sf_process process;
 	struct sf_image image;
+	__u64 seen_ns;
 	__u32 kernel_frames; /* of head.count */
 	__u32 pad;
 	__u64 frames[2 * SF_MAX_FRAMES];
@@ -229,7 +230,7 @@ SF_ASSERT(sizeof(struct sf_fold_head) == 80, "a span with one stack leaves as 96
 SF_ASSERT(SF_OFFSET(struct sf_fold_head, span) == 8, "the span follows the head");
 SF_ASSERT(SF_OFFSET(struct sf_fold_head, first_ns) == 48, "no hidden padding");
 SF_ASSERT(SF_OFFSET(struct sf_fold_msg, slots) == sizeof(struct sf_fold_head), "slots follow");
-SF_ASSERT(SF_OFFSET(struct sf_stack_msg, frames) == 64, "frames follow");
+SF_ASSERT(SF_OFFSET(struct sf_stack_msg, frames) == 72, "frames follow");
 SF_ASSERT(sizeof(struct sf_owners) == 64, "one cache line");
 SF_ASSERT(sizeof(struct sf_record) == 48 + 80 + 128, "no hidden padding");
 SF_ASSERT(sizeof(struct sf_config) == 48, "no hidden padding");

@@ -53,6 +53,7 @@ static __always_inline bool send_stack(struct event *event, struct sf_stack_msg 
 	msg->head.source = SF_SOURCE_NONE;
 	msg->head.epoch = event->epoch;
 	image_of(current_task(), &msg->image);
+	msg->seen_ns = now_boot_ns();
 	/* The loader reads a new process's mappings while it is still there. */
 	flag = remember_process(&msg->process, in_span) ? BPF_RB_FORCE_WAKEUP : wakeup_flag();
 	if (bytes > sizeof(*msg))

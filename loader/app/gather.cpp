@@ -47,13 +47,21 @@ void Gather::on_stack(const bpf::StackSeen& seen) {
   Stack& stack = stacks_[seen.stack_id];
   stack.seen_in = flush_;
   if (!stack.frames.empty()) return;
-  if (!seen.user.empty()) symbolizer_.notice(seen.process, seen.image);
   unnamed_frames_ += seen.kernel.size() + seen.user.size();
   unnamed_.push_back({.stack_id = seen.stack_id,
                       .process = seen.process,
                       .image = seen.image,
+                      .boottime_ns = seen.boottime_ns,
                       .kernel = {seen.kernel.begin(), seen.kernel.end()},
                       .user = {seen.user.begin(), seen.user.end()}});
+}
+
+void Gather::notice(std::uint64_t told_ns) {
+  for (; noticed_ < unnamed_.size(); ++noticed_) {
+    const Unnamed& raw = unnamed_[noticed_];
+    if (!raw.user.empty()) symbolizer_.notice(raw.process, raw.image, raw.boottime_ns);
+  }
+  symbolizer_.forget_told(told_ns);
 }
 
 // At a flush and not as stacks come: a process that lives for milliseconds is looked at in time only if nobody's symbol
@@ -71,6 +79,7 @@ void Gather::name_stacks() {
   }
   unnamed_.clear();
   unnamed_frames_ = 0;
+  noticed_ = 0;
 }
 
 void Gather::on_fold(const bpf::FoldDelta& fold) {

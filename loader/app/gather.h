@@ -42,6 +42,11 @@ class Gather : public bpf::Sink {
   // is taken.
   [[nodiscard]] bool full() const override;
 
+  // What processes do goes here.
+  [[nodiscard]] TaskSink& tasks() { return symbolizer_.tasks(); }
+  // Looks at the processes of the stacks that came since the last call; all that processes did up to `told_ns` is known.
+  void notice(std::uint64_t told_ns);
+
   // Reads the kernel's symbols now and not at the first kernel frame: tens of milliseconds, and some megabytes that are
   // better taken at the beginning than later.
   void prepare() { symbolizer_.prepare_kernel(); }
@@ -69,6 +74,7 @@ class Gather : public bpf::Sink {
     std::uint64_t stack_id = 0;
     ProcessKey process;
     ImageTag image;
+    std::uint64_t boottime_ns = 0;
     std::vector<std::uint64_t> kernel;
     std::vector<std::uint64_t> user;
   };
@@ -94,6 +100,7 @@ class Gather : public bpf::Sink {
   std::unordered_map<std::uint64_t, Stack> stacks_;
   std::vector<Unnamed> unnamed_;
   std::size_t unnamed_frames_ = 0;
+  std::size_t noticed_ = 0;  // of them
   std::size_t frames_ = 0;      // in all of them
   std::vector<Row> rows_;       // of the epoch that is being gathered
   std::vector<Row> next_rows_;  // of the one after it: what ticks while a flush is under way

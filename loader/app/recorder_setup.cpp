@@ -25,6 +25,7 @@ bpf::Sizes sizes_from_environment() {
   sizes.ring_bytes = test_size("SPANFOLD_TEST_RING_BYTES", sizes.ring_bytes);
   sizes.tables = test_size("SPANFOLD_TEST_TABLES", sizes.tables);
   sizes.buckets = test_size("SPANFOLD_TEST_BUCKETS", sizes.buckets);
+  sizes.task_bytes = test_size("SPANFOLD_TEST_TASK_BYTES", sizes.task_bytes);
   return sizes;
 }
 

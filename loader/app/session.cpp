@@ -63,6 +63,7 @@ class Session {
   Status watch_all(Loop& loop);
   Status start();
   Status drain();
+  void look_at_processes();
   Status sweep();
   Status flush(bool last);
   Status flush_if_full();
@@ -147,18 +148,26 @@ Status Session::watch_all(Loop& loop) {
   auto look_again = [this] { return sweep(); };
   if (Status watched = loop.watch_timer(sweep_timer_, sweep_period_ns_, true, look_again); !watched) return watched;
   if (Status watched = loop.watch(signals_.get(), [this, &loop] { return on_signal(loop); }); !watched) return watched;
-  if (Status watched = loop.watch(recorder_->wakeup_fd(), [this] { return drain(); }); !watched) return watched;
+  for (const int fd : {recorder_->wakeup_fd(), recorder_->tasks_fd()}) {
+    if (fd < 0) continue;
+    if (Status watched = loop.watch(fd, [this] { return drain(); }); !watched) return watched;
+  }
   return loop.watch_timer(flush_timer_, options_.flush_ns, true, [this] { return flush_on_time(); });
 }
 
 Status Session::drain() {
   if (Status drained = recorder_->drain(gather_); !drained) return drained;
+  look_at_processes();
   return flush_if_full();
 }
+
+// After stacks were drained: what their processes mapped before them is told by now.
+void Session::look_at_processes() { gather_.notice(recorder_->drain_tasks(gather_.tasks())); }
 
 // The period changes when the hooks are given up.
 Status Session::sweep() {
   if (Status swept = recorder_->sweep(gather_); !swept) return swept;
+  look_at_processes();
   if (Status flushed = flush_if_full(); !flushed) return flushed;
   const std::uint64_t period_ns = recorder_->sweep_period_ns();
   if (period_ns == sweep_period_ns_) return ok();
@@ -196,6 +205,7 @@ Status Session::flush(bool last) {
   if (!last) rate_.change(*recorder_);
   Result<bpf::Bank> bank = recorder_->flush(gather_, forget);
   if (!bank) return bank.error();
+  look_at_processes();
 
   // Measured anew each time: somebody may have set the clock. Windows overlap by the time that a flush takes, so that
   // each encloses its samples.

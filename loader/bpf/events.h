@@ -27,6 +27,7 @@ struct StackSeen {
   std::uint64_t stack_id = 0;
   ProcessKey process;
   ImageTag image;
+  std::uint64_t boottime_ns = 0;
   std::span<const std::uint64_t> kernel;  // instruction pointers, leaf first; empty: the sample did not hit the kernel
   std::span<const std::uint64_t> user;    // instruction pointers, leaf first
 };

@@ -21,6 +21,7 @@ bool dispatch_stack(const void* data, std::size_t bytes, Sink& sink) {
   seen.process = {.start_boottime_ns = msg.process.start_ns, .pid = msg.process.tgid, .exec_id = msg.process.exec_id};
   seen.image = {
       .start_code = msg.image.start_code, .end_code = msg.image.end_code, .start_stack = msg.image.start_stack};
+  seen.boottime_ns = msg.seen_ns;
   seen.kernel = {frames, msg.kernel_frames};
   seen.user = {frames + msg.kernel_frames, msg.head.count - msg.kernel_frames};
   sink.on_stack(seen);

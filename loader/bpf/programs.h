@@ -19,6 +19,7 @@ struct Sizes {
   std::uint32_t sent_sets = 4096;       // of eight stack ids: distinct stacks that need not be sent again
   std::uint32_t processes = 4096;       // processes with a background share of their own
   std::uint32_t targets = 16384;        // processes and threads that a filter names
+  std::uint32_t task_bytes = 1U << 17;  // what processes do, on each CPU
 };
 
 // Hooks on the context map's changes.

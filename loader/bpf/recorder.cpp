@@ -4,12 +4,14 @@
 #include <bpf/bpf.h>
 #include <sys/random.h>
 
+#include <optional>
 #include <utility>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "bpf/context_map.h"
 #include "bpf/kernel_side.h"
+#include "bpf/task_events.h"
 
 namespace spanfold::bpf {
 namespace {
@@ -27,6 +29,9 @@ class Recorder::Impl {
   Status set_frequency(std::uint32_t frequency_hz);
   Status sweep(Sink& sink);
   KernelSide& kernel() { return kernel_; }
+  Status start();
+  [[nodiscard]] int tasks_fd() const { return tasks_ ? tasks_->wakeup_fd() : -1; }
+  std::uint64_t drain_tasks(TaskSink& sink);
   [[nodiscard]] Lifecycle lifecycle() const { return kernel_.hooked() ? Lifecycle::kFentry : Lifecycle::kSweep; }
   [[nodiscard]] std::int64_t clock_shift_ns() const { return clock_shift_ns_; }
   [[nodiscard]] ContextState context_state() const;
@@ -34,6 +39,7 @@ class Recorder::Impl {
 
  private:
   Status load();
+  void open_tasks();
   void measure_clock_shift();
   void mark_left_entries();
   [[nodiscard]] Hooks wanted_hooks() const;
@@ -48,6 +54,7 @@ class Recorder::Impl {
   ContextMap context_;
   std::string pin_problem_;  // said
   KernelSide kernel_;
+  std::optional<TaskEvents> tasks_;
   bool gave_up_hooks_ = false;
   bool unhooked_ = false;  // since the last flush
   std::int64_t clock_shift_ns_ = 0;
@@ -105,9 +112,35 @@ Status Recorder::Impl::open(const RecorderOptions& options) {
   for (const std::uint32_t tid : options_.tids) {
     if (Status added = kernel_.add_target(tid, true); !added) return added;
   }
+  open_tasks();
   measure_clock_shift();
   mark_left_entries();
   return ok();
+}
+
+// Processes that were named can be read from /proc, and their descendants are not asked for. Without what the kernel
+// tells, that is how all are read.
+void Recorder::Impl::open_tasks() {
+  if (!options_.follow_forks && !(options_.pids.empty() && options_.tids.empty())) return;
+  auto opened = TaskEvents::open(options_.sizes.task_bytes);
+  if (opened) {
+    tasks_ = std::move(*opened);
+  } else {
+    log::debug("{}: processes that live for milliseconds may stay without names", opened.error().message());
+  }
+}
+
+Status Recorder::Impl::start() {
+  if (tasks_) {
+    if (Status started = tasks_->start(); !started) return started;
+  }
+  return kernel_.start();
+}
+
+std::uint64_t Recorder::Impl::drain_tasks(TaskSink& sink) {
+  const std::uint64_t now_ns = boot_clock_ns() + static_cast<std::uint64_t>(clock_shift_ns_);
+  if (tasks_) tasks_->drain(now_ns, sink);
+  return now_ns;
 }
 
 void Recorder::Impl::mark_left_entries() {
@@ -223,10 +256,12 @@ Result<std::unique_ptr<Recorder>> Recorder::open(const RecorderOptions& options)
 }
 
 Status Recorder::add_target(std::uint32_t pid) { return impl_->kernel().add_target(pid, false); }
-Status Recorder::start() { return impl_->kernel().start(); }
+Status Recorder::start() { return impl_->start(); }
 void Recorder::stop() { impl_->kernel().stop(); }
 int Recorder::wakeup_fd() const { return impl_->kernel().wakeup_fd(); }
 Status Recorder::drain(Sink& sink) { return impl_->kernel().drain(sink); }
+int Recorder::tasks_fd() const { return impl_->tasks_fd(); }
+std::uint64_t Recorder::drain_tasks(TaskSink& sink) { return impl_->drain_tasks(sink); }
 Result<Bank> Recorder::flush(Sink& sink, bool forget) { return impl_->flush(sink, forget); }
 Status Recorder::set_frequency(std::uint32_t frequency_hz) { return impl_->set_frequency(frequency_hz); }
 Status Recorder::sweep(Sink& sink) { return impl_->sweep(sink); }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/task_sink.h"
 #include "bpf/events.h"
 #include "bpf/programs.h"
 
@@ -66,6 +67,11 @@ class Recorder {
   // Hands messages that are ready to `sink`, oldest first, until it is full; of those that come meanwhile not more than
   // the ring holds.
   Status drain(Sink& sink);
+  // Readable when what processes did should be taken before the next stacks; -1 where the kernel does not tell.
+  [[nodiscard]] int tasks_fd() const;
+  // Hands what processes did up to now to `sink`, and gives that time, by the kernel's boot clock. After drain(), so that
+  // it holds what came before the stacks.
+  std::uint64_t drain_tasks(TaskSink& sink);
   // Ends the epoch: afterwards `sink`, full or not, has had every fold of the epoch, and the bank holds exactly the
   // ticks that those folds (and the losses) add up to. Blocks for a grace period, about 10 ms. With `forget`, every
   // stack counts as not sent from here on: a stack that `sink` has not seen again since this call began may be dropped

@@ -8,7 +8,6 @@
 #include <algorithm>
 
 #include "base/log.h"
-#include "proc/open_mapped.h"
 
 namespace spanfold::proc {
 namespace {
@@ -45,26 +44,42 @@ std::shared_ptr<Binary> BinaryCache::of_file(int process_folder, const MapRange&
     if (known->second->source().unchanged()) return known->second;
     exact_.erase(known);
   }
-  if (files_.size() >= max_files_) {
-    drop_unused();
-    if (files_.size() >= max_files_) return nullptr;
-  }
+  if (!make_room()) return nullptr;
   auto file = open_mapped(process_folder, range);
   if (!file) {
     log::debug("cannot open {} as mapped: its frames stay without names", range.name);
     return nullptr;
   }
+  const bool exact = file->exact;
+  std::string name = shown_name(range, file->status.st_nlink);
+  auto binary = of_opened(std::move(*file), std::move(name));
+  if (exact) exact_.emplace(maps_id, binary);
+  return binary;
+}
+
+bool BinaryCache::make_room() {
+  if (files_.size() >= max_files_) drop_unused();
+  return files_.size() < max_files_;
+}
+
+std::shared_ptr<Binary> BinaryCache::of_opened(OpenedFile file, std::string name) {
+  if (!make_room()) return nullptr;
   constexpr std::int64_t kSecondNs = 1'000'000'000;
-  const struct stat& status = file->status;
+  const struct stat& status = file.status;
   const FileId id{status.st_dev, status.st_ino, status.st_size,
                   status.st_mtim.tv_sec * kSecondNs + status.st_mtim.tv_nsec};
   std::shared_ptr<Binary>& binary = files_[id];
   if (!binary) {
-    auto source = std::make_unique<FileSource>(std::move(file->fd), status);
-    binary = std::make_shared<Binary>(std::move(source), shown_name(range, status.st_nlink), "", interner_);
+    auto source = std::make_unique<FileSource>(std::move(file.fd), status);
+    binary = std::make_shared<Binary>(std::move(source), std::move(name), "", interner_);
   }
-  if (file->exact) exact_.emplace(maps_id, binary);
   return binary;
+}
+
+std::shared_ptr<Binary> BinaryCache::of_build_id(const std::string& build_id) const {
+  const auto found = std::find_if(files_.begin(), files_.end(),
+                                  [&](const auto& entry) { return entry.second->build_ids().gnu == build_id; });
+  return found == files_.end() ? nullptr : found->second;
 }
 
 std::shared_ptr<Binary> BinaryCache::of_vdso(int process_folder, const MapRange& range) {

@@ -27,7 +27,7 @@ bool shares_offsets_with_children() {
 
 // Start times in /proc are shifted by the reader's time namespace, those of the kernel side are not. Lines of
 // /proc/self/timens_offsets (time_namespaces(7)): "boottime <seconds> <nanoseconds>".
-std::int64_t boot_clock_shift_ns() {
+std::int64_t read_boot_clock_shift_ns() {
   if (!shares_offsets_with_children()) return 0;
   const auto text = read_file("/proc/self/timens_offsets", 4096);
   if (!text) return 0;  // before 5.6 there are no time namespaces
@@ -44,7 +44,21 @@ std::int64_t boot_clock_shift_ns() {
   return seconds * static_cast<std::int64_t>(kSecondNs) + nanoseconds;
 }
 
+std::uint64_t tick_ns() {
+  static const std::uint64_t kTickNs = kSecondNs / static_cast<std::uint64_t>(::sysconf(_SC_CLK_TCK));
+  return kTickNs;
+}
+
 }  // namespace
+
+std::int64_t boot_clock_shift_ns() {
+  static const std::int64_t kShiftNs = read_boot_clock_shift_ns();
+  return kShiftNs;
+}
+
+std::uint64_t start_of(const ProcessStat& stat) {
+  return stat.start_ticks * tick_ns() - static_cast<std::uint64_t>(boot_clock_shift_ns());
+}
 
 std::optional<ProcessStat> parse_stat(std::string_view text) {
   const std::size_t name_end = text.rfind(')');
@@ -70,9 +84,7 @@ std::optional<ProcessStat> read_stat(int process_folder) {
 }
 
 bool is_same_process(const ProcessStat& stat, const ProcessKey& key) {
-  static const std::uint64_t kTickNs = kSecondNs / static_cast<std::uint64_t>(::sysconf(_SC_CLK_TCK));
-  static const std::int64_t kShiftNs = boot_clock_shift_ns();
-  return stat.start_ticks == (key.start_boottime_ns + static_cast<std::uint64_t>(kShiftNs)) / kTickNs;
+  return stat.start_ticks == (key.start_boottime_ns + static_cast<std::uint64_t>(boot_clock_shift_ns())) / tick_ns();
 }
 
 bool is_same_image(const ProcessStat& stat, const ProcessKey& key, const ImageTag& image) {

@@ -22,6 +22,12 @@ struct ProcessStat {
 // Reads it through an open folder /proc/PID, so that a reused pid cannot answer.
 [[nodiscard]] std::optional<ProcessStat> read_stat(int process_folder);
 
+// What the clocks of this process's time namespace are ahead of the kernel's own boot clock.
+[[nodiscard]] std::int64_t boot_clock_shift_ns();
+
+// The start time by the kernel's boot clock, cut to a clock tick.
+[[nodiscard]] std::uint64_t start_of(const ProcessStat& stat);
+
 // True where `stat` has the start time of `key`.
 [[nodiscard]] bool is_same_process(const ProcessStat& stat, const ProcessKey& key);
 // True where it also shows `image`, which must be one.

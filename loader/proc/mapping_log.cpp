@@ -145,10 +145,10 @@ std::vector<std::uint32_t> MappingLog::ancestors(std::uint32_t pid, std::uint64_
   return pids;
 }
 
-void MappingLog::adopt(std::uint32_t pid, const ImageTag& image, std::uint64_t start_ns,
-                       std::span<const MapRange> ranges) {
+const MappingList* MappingLog::adopt(std::uint32_t pid, const ImageTag& image, std::uint64_t start_ns,
+                                     std::span<const MapRange> ranges) {
   const auto place = living(pid);
-  if (place == processes_.end() || place->second.images.back().mappings) return;
+  if (place == processes_.end() || place->second.images.back().mappings) return nullptr;
   LoggedImage& known = place->second.images.back();
   known.tag = image;
   known.mappings = std::make_shared<MappingList>(mappings_);
@@ -159,6 +159,7 @@ void MappingLog::adopt(std::uint32_t pid, const ImageTag& image, std::uint64_t s
                          .boottime_ns = start_ns,
                          .file = files_.of({.path = range.name, .device = range.device, .inode = range.inode})});
   }
+  return known.mappings.get();
 }
 
 void MappingLog::forget_gone(std::uint64_t told_ns) {

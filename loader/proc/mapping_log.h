@@ -47,8 +47,9 @@ class MappingLog : public TaskSink {
   [[nodiscard]] Found find(const ProcessKey& key, const ImageTag& image, std::uint64_t boottime_ns) const;
   // A process's ancestors that are known and live, the nearest first, at most eight: they may see the same files.
   [[nodiscard]] std::vector<std::uint32_t> ancestors(std::uint32_t pid, std::uint64_t boottime_ns) const;
-  // What /proc said of the process that find() named in `same_as`, which began at `start_ns`.
-  void adopt(std::uint32_t pid, const ImageTag& image, std::uint64_t start_ns, std::span<const MapRange> ranges);
+  // What /proc said of the process that find() named in `same_as`, which began at `start_ns`: ranges in order, without
+  // overlaps. Null where it is no longer asked for.
+  const MappingList* adopt(std::uint32_t pid, const ImageTag& image, std::uint64_t start_ns, std::span<const MapRange> ranges);
 
   // Drops what ended before the last call and a second ago. To be called when all that was told up to `told_ns` is in
   // the log, and find() was called for all stacks that were ready before that.

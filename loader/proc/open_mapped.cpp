@@ -55,6 +55,14 @@ Fd locate(Way way, int process_folder, const MapRange& range) {
 
 bool same_file(const struct stat& a, const struct stat& b) { return a.st_dev == b.st_dev && a.st_ino == b.st_ino; }
 
+// Opens for reading what O_PATH found, of which `file.status` is known.
+bool open_located(const Fd& located, OpenedFile& file) {
+  const std::string again = fmt::format("/proc/self/fd/{}", located.get());
+  file.fd.reset(::open(again.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  struct stat opened {};
+  return file.fd && ::fstat(file.fd.get(), &opened) == 0 && S_ISREG(opened.st_mode) && same_file(opened, file.status);
+}
+
 }  // namespace
 
 std::optional<OpenedFile> open_by(Way way, int process_folder, const MapRange& range) {
@@ -67,12 +75,15 @@ std::optional<OpenedFile> open_by(Way way, int process_folder, const MapRange& r
     const std::string link = fmt::format("map_files/{:x}-{:x}", range.start, range.end);
     if (way != Way::kMapFiles || read_link_at(process_folder, link.c_str()) != range.name) return {};
   }
-  const std::string again = fmt::format("/proc/self/fd/{}", located.get());
-  file.fd.reset(::open(again.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
-  struct stat opened {};
-  if (!file.fd || ::fstat(file.fd.get(), &opened) != 0 || !S_ISREG(opened.st_mode) || !same_file(opened, file.status)) {
-    return {};
-  }
+  if (!open_located(located, file)) return {};
+  return file;
+}
+
+std::optional<OpenedFile> open_path(int process_folder, const std::string& path) {
+  const Fd located = open_in_root(process_folder, path);
+  OpenedFile file;
+  if (!located || ::fstat(located.get(), &file.status) != 0 || !S_ISREG(file.status.st_mode)) return {};
+  if (!open_located(located, file)) return {};
   return file;
 }
 

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include <optional>
+#include <string>
 
 #include "base/fd.h"
 #include "proc/maps.h"
@@ -27,6 +28,10 @@ enum class Way : unsigned char { kMapFiles, kExe, kRoot };
 // looked at before it is opened), cannot be opened, or is not the one that `range` says: same device and inode, or, by
 // map_files only, the same path in the kernel's words.
 [[nodiscard]] std::optional<OpenedFile> open_by(Way way, int process_folder, const MapRange& range);
+
+// Whatever regular file stands at `path` below the root of the process, without following a link. Whether it is the one
+// that is meant is the caller's to find out.
+[[nodiscard]] std::optional<OpenedFile> open_path(int process_folder, const std::string& path);
 
 // Through the first way that leads to it.
 [[nodiscard]] std::optional<OpenedFile> open_mapped(int process_folder, const MapRange& range);

@@ -7,6 +7,7 @@
 #include "proc/attributes.h"
 #include "proc/identity.h"
 #include "proc/procfs.h"
+#include "proc/read_maps.h"
 
 namespace spanfold::proc {
 namespace {
@@ -19,7 +20,6 @@ constexpr std::uint64_t kLongestPauseNs = 10'000 * kMillisecondNs;
 constexpr std::uint64_t kBelieveNs = 10'000 * kMillisecondNs;
 constexpr std::uint64_t kBelieveTimesCost = 1000;
 constexpr std::uint64_t kRetryNs = 1000 * kMillisecondNs;
-constexpr std::size_t kMaxMapsBytes = 256UL << 20;  // 65,530 mappings of files with the longest names
 
 }  // namespace
 
@@ -45,6 +45,28 @@ bool Process::look_again(const ImageTag& image, BinaryCache& binaries, Interner&
   return read(image, binaries, interner);
 }
 
+// Of a process that is gone there is no more than what it was.
+ProcessAttributes Process::attributes_of(const Told& told) const {
+  if (const Fd folder = open_process_folder(key_.pid)) {
+    ProcessAttributes attributes = read_attributes(folder.get());
+    const auto stat = read_stat(folder.get());
+    if (stat && is_same_image(*stat, key_, told.image)) return attributes;
+  }
+  if (told.program.empty()) return {};
+  return {{"process.executable.name", told.program.substr(told.program.rfind('/') + 1)},
+          {"process.executable.path", told.program}};
+}
+
+void Process::take(Told told, BinaryCache& binaries, Interner& interner) {
+  if (!known_ || image_ != told.image) attributes_ = attributes_of(told);
+  regions_ = std::move(told.regions);
+  image_ = told.image;
+  known_ = true;
+  told_ns_ = told.changed_ns;
+  read_ns_ = boot_clock_ns();
+  if (!told.whole) read(image_, binaries, interner);
+}
+
 // The order makes a concurrent exec harmless. An open maps file stays with the address space it was opened on; the
 // sample proves that `image` was in force before that; so if it still is at the end, everything between is of it.
 bool Process::read(const ImageTag& image, BinaryCache& binaries, Interner& interner) {
@@ -53,12 +75,10 @@ bool Process::read(const ImageTag& image, BinaryCache& binaries, Interner& inter
   failed_image_ = image;
   const Fd folder = open_process_folder(key_.pid);
   if (!folder) return false;
-  MapsParser parser;
-  if (!read_pieces_at(folder.get(), "maps", kMaxMapsBytes, [&](std::string_view piece) { parser.feed(piece); })) {
-    return false;
-  }
+  const auto ranges = read_maps(folder.get());
+  if (!ranges) return false;
   std::vector<Region> regions;
-  for (const MapRange& range : parser.finish()) regions.push_back(region_of(range, folder.get(), binaries, interner));
+  for (const MapRange& range : *ranges) regions.push_back(region_of(range, folder.get(), binaries, interner));
   const bool first = !known_ || image_ != image;
   ProcessAttributes attributes = first ? read_attributes(folder.get()) : attributes_;
   const auto stat = read_stat(folder.get());

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "base/process.h"
@@ -19,13 +20,6 @@ class Process {
  public:
   explicit Process(const ProcessKey& key) : key_(key) {}
 
-  // Makes the mappings those of `image`, reading /proc where that was not done yet, is too long ago, or failed for
-  // another image. False where the process is gone or runs something else: then nothing is known of its addresses.
-  bool prepare(const ImageTag& image, BinaryCache& binaries, Interner& interner);
-  // Call where an address lies in no mapping: reads them again, at most every 100 ms, and more and more rarely while
-  // that does not help. True where they were read.
-  bool look_again(const ImageTag& image, BinaryCache& binaries, Interner& interner);
-
   struct Region {
     std::uint64_t start = 0;
     std::uint64_t end = 0;
@@ -35,6 +29,26 @@ class Process {
     std::shared_ptr<Binary> binary;         // null: no file, or one that could not be opened
     const Mapping* offsets_only = nullptr;  // stands in for a file that could not be opened
   };
+  // Makes the mappings those of `image`, reading /proc where that was not done yet, is too long ago, or failed for
+  // another image. False where the process is gone or runs something else: then nothing is known of its addresses.
+  bool prepare(const ImageTag& image, BinaryCache& binaries, Interner& interner);
+  // What the kernel told of `image` as it happened, up to `changed_ns`.
+  struct Told {
+    ImageTag image;
+    std::uint64_t changed_ns = 0;  // boot time of its last mapping
+    std::vector<Region> regions;   // by start
+    bool whole = true;             // all files were found
+    std::string program;           // path of what it executed
+  };
+  [[nodiscard]] bool is_told(const ImageTag& image, std::uint64_t changed_ns) const {
+    return known_ && image_ == image && told_ns_ == changed_ns;
+  }
+  // Makes the mappings what was told, and reads /proc for what that does not know, where the process still is there.
+  void take(Told told, BinaryCache& binaries, Interner& interner);
+  // Call where an address lies in no mapping: reads them again, at most every 100 ms, and more and more rarely while
+  // that does not help. True where they were read.
+  bool look_again(const ImageTag& image, BinaryCache& binaries, Interner& interner);
+
   // The executable mapping that holds `address`; null where there is none.
   [[nodiscard]] const Region* region_at(std::uint64_t address) const;
 
@@ -51,12 +65,14 @@ class Process {
 
  private:
   bool read(const ImageTag& image, BinaryCache& binaries, Interner& interner);
+  [[nodiscard]] ProcessAttributes attributes_of(const Told& told) const;
   Region region_of(const MapRange& range, int folder, BinaryCache& binaries, Interner& interner) const;
 
   ProcessKey key_;
   ImageTag image_;         // what the mappings belong to
   ImageTag failed_image_;  // what was not there when it was looked for last
   bool known_ = false;     // regions_ and attributes_ were confirmed
+  std::uint64_t told_ns_ = 0;
   std::uint64_t read_ns_ = 0;
   std::uint64_t read_cost_ns_ = 0;
   std::uint64_t look_again_after_ns_ = 0;

@@ -12,6 +12,7 @@
 #include "proc/identity.h"
 #include "proc/interner.h"
 #include "proc/kernel.h"
+#include "proc/log_reader.h"
 #include "proc/process.h"
 #include "proc/procfs.h"
 
@@ -45,9 +46,18 @@ bool correct_trampoline(const Process& process, std::uint64_t return_address, Fr
 
 class Symbolizer::Impl {
  public:
-  explicit Impl(Options options) : options_(options), binaries_(interner_), kernel_(interner_, options.local_symbols) {}
+  explicit Impl(Options options)
+      : options_(options),
+        binaries_(interner_),
+        reader_(binaries_, interner_),
+        kernel_(interner_, options.local_symbols) {}
 
-  void notice(const ProcessKey& key, const ImageTag& image) { process_of(key).prepare(image, binaries_, interner_); }
+  MappingLog& log() { return reader_.log(); }
+  void notice(const ProcessKey& key, const ImageTag& image, std::uint64_t seen_ns) {
+    Process& process = process_of(key);
+    reader_.bring_up(process, image, seen_ns);
+    process.prepare(image, binaries_, interner_);
+  }
   void prepare_kernel() { (void)kernel_.frame_at(~std::uint64_t{0}); }
   // True where the stack came out of user space by a system call.
   bool resolve_kernel(std::span<const std::uint64_t> stack, std::vector<Frame>& frames);
@@ -66,6 +76,7 @@ class Symbolizer::Impl {
   Options options_;
   Interner interner_;
   BinaryCache binaries_;
+  LogReader reader_;
   Kernel kernel_;
   std::unordered_map<ProcessKey, Process, KeyHash> processes_;
   std::size_t stat_budget_ = 0;  // how many idle processes this forget_gone() may still look at closely
@@ -167,13 +178,17 @@ Symbolizer::~Symbolizer() = default;
 void Symbolizer::resolve(const ProcessKey& key, const ImageTag& image, std::span<const std::uint64_t> kernel,
                          std::span<const std::uint64_t> user, std::vector<Frame>& frames) {
   // The process first: it may be gone by the time that the kernel's symbols have been read.
-  if (!user.empty()) impl_->notice(key, image);
+  if (!user.empty()) impl_->notice(key, image, 0);
   const bool syscall = impl_->resolve_kernel(kernel, frames);
   impl_->resolve_user(key, image, user, !syscall, frames);
 }
 
 const ProcessAttributes& Symbolizer::attributes(const ProcessKey& key) { return impl_->attributes(key); }
-void Symbolizer::notice(const ProcessKey& key, const ImageTag& image) { impl_->notice(key, image); }
+TaskSink& Symbolizer::tasks() { return impl_->log(); }
+void Symbolizer::notice(const ProcessKey& key, const ImageTag& image, std::uint64_t seen_ns) {
+  impl_->notice(key, image, seen_ns);
+}
+void Symbolizer::forget_told(std::uint64_t told_ns) { impl_->log().forget_gone(told_ns); }
 void Symbolizer::prepare_kernel() { impl_->prepare_kernel(); }
 void Symbolizer::forget_gone() { impl_->forget_gone(); }
 void Symbolizer::forget_all() { impl_->forget_all(); }
