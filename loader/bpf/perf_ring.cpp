@@ -39,7 +39,7 @@ void PerfRing::look() {
   if (head_ - tail_ > data_.size()) tail_ = head_;
 }
 
-bool PerfRing::was_full() const { return head_ - page_->data_tail > data_.size() - kMostRecordBytes; }
+bool PerfRing::was_full() const { return head_ - page_->data_tail + kMostRecordBytes > data_.size(); }
 
 std::span<const std::byte> PerfRing::next(bool& broken) {
   if (tail_ == head_) return {};

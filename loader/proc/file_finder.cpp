@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -35,6 +36,14 @@ std::uint64_t nanoseconds(const statx_timestamp& time) {
   return static_cast<std::uint64_t>(time.tv_sec) * kSecondNs + time.tv_nsec;
 }
 
+// Files get the time of the last tick.
+std::uint64_t tick_ns() {
+  timespec tick{};
+  constexpr std::uint64_t kCoarsestNs = 10'000'000;
+  if (::clock_getres(CLOCK_REALTIME_COARSE, &tick) != 0) return kCoarsestNs;
+  return static_cast<std::uint64_t>(tick.tv_sec) * kSecondNs + static_cast<std::uint64_t>(tick.tv_nsec);
+}
+
 // Since when, by the kernel's boot clock, the file is there and holds what it holds. Where the file system does not say
 // when a file was made, the last change of anything about it counts. None where that cannot be told.
 std::optional<std::uint64_t> good_since_ns(int fd) {
@@ -42,7 +51,7 @@ std::optional<std::uint64_t> good_since_ns(int fd) {
   if (::statx(fd, "", AT_EMPTY_PATH, STATX_BTIME | STATX_MTIME | STATX_CTIME, &status) != 0) return {};
   const bool has_birth = (status.stx_mask & STATX_BTIME) != 0;
   const std::uint64_t made_ns = nanoseconds(has_birth ? status.stx_btime : status.stx_ctime);
-  const std::uint64_t good_ns = std::max(made_ns, nanoseconds(status.stx_mtime));
+  const std::uint64_t good_ns = std::max(made_ns, nanoseconds(status.stx_mtime)) + tick_ns();
   const std::uint64_t now_unix_ns = unix_clock_ns();
   if (good_ns > now_unix_ns) return {};
   const std::uint64_t age_ns = now_unix_ns - good_ns;

@@ -7,6 +7,8 @@
 #include <memory>
 #include <string_view>
 
+#include "base/log.h"
+
 namespace spanfold::proc {
 namespace {
 
@@ -14,8 +16,9 @@ constexpr std::uint64_t kSecondNs = 1'000'000'000;
 constexpr std::uint64_t kAnyTime = std::numeric_limits<std::uint64_t>::max();
 // From the start time that the kernel notes to the record of the fork. On a busy host the parent is preempted between.
 constexpr std::uint64_t kForkTakesNs = kSecondNs;
-constexpr std::size_t kMostGenerations = 8;
-constexpr std::size_t kMostOfOne = 4096;  // mappings; a compiler at run time may make as many as it likes
+constexpr std::size_t kMostAncestors = 8;
+constexpr std::size_t kMostImages = 32;
+constexpr std::size_t kMostOfOne = 1024;  // mappings; a compiler at run time may make as many as it likes
 
 }  // namespace
 
@@ -72,7 +75,7 @@ void MappingLog::on_exec(std::uint32_t pid, std::uint64_t boottime_ns) {
   Process& process = place->second;
   process.threads = 1;  // exec ends the others, and takes the number of the first
   process.images.push_back({.begin_ns = boottime_ns, .mappings = std::make_shared<MappingList>(mappings_)});
-  if (process.images.size() > kMostGenerations) process.images.erase(process.images.begin());
+  if (process.images.size() > kMostImages) process.images.erase(process.images.begin());
   if (process.images.size() > 1) ended_.push_back({boottime_ns, place->first});
 }
 
@@ -107,7 +110,7 @@ void MappingLog::on_lost(std::uint64_t since_ns, std::uint64_t /*until_ns*/) {
 
 // Up to whom it was told of, or who can be looked at, as long as nobody on the way changed anything since the fork.
 MappingLog::Found MappingLog::inherited(Processes::const_iterator child, const ImageTag& image) const {
-  for (std::size_t i = 0; i < kMostGenerations && child->second.forked; ++i) {
+  for (std::size_t i = 0; i < kMostAncestors && child->second.forked; ++i) {
     const std::uint64_t forked_ns = child->first.second;
     const auto parent = at(child->second.parent, forked_ns);
     if (parent == processes_.end()) break;
@@ -122,14 +125,13 @@ MappingLog::Found MappingLog::inherited(Processes::const_iterator child, const I
 }
 
 MappingLog::Found MappingLog::find(const ProcessKey& key, const ImageTag& image, std::uint64_t boottime_ns) const {
-  const auto place = at(key.pid, boottime_ns);
-  if (place == processes_.end()) return {};
-  const auto& [name, process] = *place;
-  const std::uint64_t begin_ns = name.second;
+  // The first record of a process comes behind its start, and before any other process has its pid.
+  const auto place = processes_.lower_bound({key.pid, key.start_boottime_ns});
+  if (place == processes_.end() || place->first.first != key.pid || place->first.second > boottime_ns) return {};
+  const Process& process = place->second;
   const bool ended = process.exit_ns != 0 && process.exit_ns < boottime_ns;
-  const bool other =
-      begin_ns < key.start_boottime_ns || (process.forked && begin_ns - key.start_boottime_ns > kForkTakesNs);
-  if (ended || other) return {};
+  const bool too_late = process.forked && place->first.second - key.start_boottime_ns > kForkTakesNs;
+  if (ended || too_late) return {};
   const LoggedImage& found = image_at(process, boottime_ns);
   if (found.mappings) return {.image = found.fits(image) ? &found : nullptr};
   return found.changed_ns == 0 ? inherited(place, image) : Found{};
@@ -138,7 +140,7 @@ MappingLog::Found MappingLog::find(const ProcessKey& key, const ImageTag& image,
 std::vector<std::uint32_t> MappingLog::ancestors(std::uint32_t pid, std::uint64_t boottime_ns) const {
   std::vector<std::uint32_t> pids;
   auto place = at(pid, boottime_ns);
-  while (place != processes_.end() && place->second.forked && pids.size() < kMostGenerations) {
+  while (place != processes_.end() && place->second.forked && pids.size() < kMostAncestors) {
     place = at(place->second.parent, place->first.second);
     if (place != processes_.end() && place->second.exit_ns == 0) pids.push_back(place->first.first);
   }
@@ -163,6 +165,10 @@ const MappingList* MappingLog::adopt(std::uint32_t pid, const ImageTag& image, s
 }
 
 void MappingLog::forget_gone(std::uint64_t told_ns) {
+  if (losses_ > losses_said_) {
+    log::debug("what processes did was not told in full, {} times: those of then are read from /proc", losses_);
+    losses_said_ = losses_;
+  }
   const std::uint64_t before_ns = std::min(told_ns_, told_ns - std::min(told_ns, kSecondNs));
   told_ns_ = told_ns;
   for (; !ended_.empty() && ended_.front().boottime_ns < before_ns; ended_.pop_front()) {

@@ -92,6 +92,7 @@ class MappingLog : public TaskSink {
   std::deque<Ended> ended_;  // processes and images, in order
   std::uint64_t told_ns_ = 0;
   std::uint64_t losses_ = 0;
+  std::uint64_t losses_said_ = 0;
   std::uint64_t crowded_out_ = 0;
 };
 
