@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "app/span_hash.h"
+#include "base/clock.h"
 
 namespace spanfold::app {
 namespace {
@@ -67,7 +68,13 @@ void Gather::notice(std::uint64_t told_ns) {
 // At a flush and not as stacks come: a process that lives for milliseconds is looked at in time only if nobody's symbol
 // table is being read meanwhile.
 void Gather::name_stacks() {
+  constexpr std::uint64_t kBusyNs = 10'000'000;
+  std::uint64_t since_ns = boot_clock_ns();
   for (const Unnamed& raw : unnamed_) {
+    if (boot_clock_ns() - since_ns > kBusyNs) {
+      when_busy_();
+      since_ns = boot_clock_ns();
+    }
     Stack& stack = stacks_[raw.stack_id];
     if (!stack.frames.empty()) continue;  // sent twice
     symbolizer_.resolve(raw.process, raw.image, raw.kernel, raw.user, stack.frames);

@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "app/options.h"
@@ -44,6 +46,8 @@ class Gather : public bpf::Sink {
 
   // What processes do goes here.
   [[nodiscard]] TaskSink& tasks() { return symbolizer_.tasks(); }
+  // Called every now and then while stacks are being named, which may take long: for what must not wait.
+  void when_busy(std::function<void()> action) { when_busy_ = std::move(action); }
   // Looks at the processes of the stacks that came since the last call; all that processes did up to `told_ns` is known.
   void notice(std::uint64_t told_ns);
 
@@ -101,6 +105,7 @@ class Gather : public bpf::Sink {
   std::vector<Unnamed> unnamed_;
   std::size_t unnamed_frames_ = 0;
   std::size_t noticed_ = 0;  // of them
+  std::function<void()> when_busy_ = [] {};
   std::size_t frames_ = 0;      // in all of them
   std::vector<Row> rows_;       // of the epoch that is being gathered
   std::vector<Row> next_rows_;  // of the one after it: what ticks while a flush is under way

@@ -296,6 +296,8 @@ Result<int> Session::run() {
   auto recorder = bpf::Recorder::open(recorder_options(options_, command));
   if (!recorder) return recorder.error();
   recorder_ = std::move(*recorder);
+  // The kernel's rings hold what processes do for a while only.
+  gather_.when_busy([this] { recorder_->drain_tasks(gather_.tasks()); });
   lock_ = announce_recording(options_.context_path);
   auto output =
       profile::open_output({.path = options_.output, .max_disk_bytes = options_.max_disk_bytes, .version = kVersion});

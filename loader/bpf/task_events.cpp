@@ -41,11 +41,20 @@ int open_event(int cpu, std::size_t ring_bytes, bool build_ids) {
   return static_cast<int>(syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC));
 }
 
+// What many CPUs do spreads over many rings.
+std::size_t affordable(std::size_t ring_bytes, std::size_t cpus) {
+  constexpr std::size_t kMostTogether = 4UL << 20;
+  constexpr std::size_t kLeast = 32UL << 10;
+  while (ring_bytes > kLeast && ring_bytes * cpus > kMostTogether) ring_bytes /= 2;
+  return ring_bytes;
+}
+
 }  // namespace
 
 Result<TaskEvents> TaskEvents::open(std::size_t ring_bytes) {
   auto online = online_cpus();
   if (!online) return online.error();
+  ring_bytes = affordable(ring_bytes, online->size());
   TaskEvents events;
   events.wakeup_.reset(epoll_create1(EPOLL_CLOEXEC));
   if (!events.wakeup_) return errno_error("create an epoll descriptor");

@@ -16,8 +16,9 @@ namespace spanfold::bpf {
 
 class TaskEvents {
  public:
-  // Opens the events on all CPUs that are online, each with a ring of `ring_bytes` (a power of two, of pages); nothing is
-  // recorded yet. CPUs that come later are not covered. Files carry their build ids where the kernel can tell (5.12).
+  // Opens the events on all CPUs that are online, each with a ring of `ring_bytes` (a power of two, of pages), or less
+  // where there are many; nothing is recorded yet. CPUs that come later are not covered. Files carry their build ids
+  // where the kernel can tell (5.12).
   static Result<TaskEvents> open(std::size_t ring_bytes);
   Status start();
 
