@@ -37,9 +37,9 @@ class RecordWriter {
   Bytes at(std::uint64_t time_ns) {
     add(time_ns);
     header_.size = static_cast<std::uint16_t>(sizeof(header_) + body_.size());
-    Bytes record(sizeof(header_));
+    Bytes record(header_.size);
     std::memcpy(record.data(), &header_, sizeof(header_));
-    record.insert(record.end(), body_.begin(), body_.end());
+    std::memcpy(record.data() + sizeof(header_), body_.data(), body_.size());
     return record;
   }
 

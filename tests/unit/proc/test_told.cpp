@@ -106,6 +106,7 @@ TEST_CASE("programs that follow each other at one address in one process") {
   const std::string second = build(folder, "other");  // as long a name: the same addresses
   ::usleep(20'000);
   Program before(first);
+  ::usleep(20'000);  // so that, by /proc, this one begins behind the last look at the first
   Program behind(second);
   REQUIRE(before.work == behind.work);
   before.child.end();
