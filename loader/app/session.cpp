@@ -96,8 +96,8 @@ class Session {
   BootToUnix unix_ = BootToUnix::now();
   std::uint64_t sweep_period_ns_ = 0;  // of the timer
   int burst_ = 0;                      // flushes on time that end it; 0: none is going on
-  bool left_out_said_ = false;
-  bool write_failed_ = false;  // and said so
+  std::uint64_t stays_lost_ = 0;       // where their times are asked for
+  bool write_failed_ = false;          // and said so
 };
 
 Status Session::on_target_gone(Loop& loop, int fd) {
@@ -249,10 +249,7 @@ void Session::take_stock(const bpf::Bank& bank, const profile::Window& window) {
   for (const auto& [name, count] : bank.side) {
     if (count > 0) log::debug("{} {}", name, count);
   }
-  if (gather_.span_times_left_out() == 0 || left_out_said_) return;
-  left_out_said_ = true;
-  log::warning("span times: {} stays are left out, since spans came faster than they can be written; -p narrows them",
-               gather_.span_times_left_out());
+  if (options_.span_times) stays_lost_ += gather_.span_times_left_out() + bank.side.at("stay_crowd");
 }
 
 // Whatever ended the recording, what was gathered is written.
@@ -271,6 +268,11 @@ Result<int> Session::finish(const Status& outcome) {
         "the profile is incomplete: {} of {} samples were dropped, since the ring was full or contended and the loader "
         "did not get to run; a lower --freq, or more CPU for it, keeps them",
         dropped, total_.ticks);
+  }
+  if (stays_lost_ > 0) {
+    log::warning(
+        "span times lack {} stays: the ring was full, or too many threads were in spans at once; -p narrows them",
+        stays_lost_);
   }
   Progress::close(total_, gather_.spans(), closed ? *closed : profile::OutputSummary{});
   if (!outcome) return outcome.error();

@@ -21,7 +21,7 @@ namespace spanfold::app {
 class SpanTimes {
  public:
   // A window that has been told of stays `most_told` times takes no further spans: theirs are left out, and counted.
-  explicit SpanTimes(std::size_t most_told = std::size_t{1} << 18) : most_told_(most_told) {}
+  explicit SpanTimes(std::size_t most_told = std::size_t{1} << 17) : most_told_(most_told) {}
 
   // What a delta tells of a stay, if it does. `next`: it is of the window after the present one.
   void add(const bpf::FoldDelta& fold, bool next);

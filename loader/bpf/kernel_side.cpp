@@ -23,8 +23,8 @@
 namespace spanfold::bpf {
 namespace {
 
-// A sweep leaves records that are in use for an instant, or that a full ring refused. Each try drains the ring first,
-// so many tries in a row mean that something is wrong, not slow.
+// A sweep leaves records that are in use for an instant, or that a full ring refused. Each try finds some room in the
+// ring, so many tries in a row mean that something is wrong, not slow.
 constexpr int kSweepTries = 1000;
 constexpr int kSweepTriesAtOnce = 20;
 constexpr useconds_t kSweepPauseUs = 1000;
@@ -42,8 +42,8 @@ int KernelSide::on_message(void* self, void* data, std::size_t bytes) {
   auto& side = *static_cast<KernelSide*>(self);
   if (!dispatch_message(data, bytes, *side.sink_)) ++side.malformed_;
   side.consumed_bytes_ += BPF_RINGBUF_HDR_SZ + bytes;
-  const bool enough = side.consumed_bytes_ >= bpf_map__max_entries(side.skeleton_->maps.ring) ||
-                      (!side.also_when_full_ && side.sink_->full());
+  const bool enough =
+      side.consumed_bytes_ >= side.most_bytes_ || (side.flow_ == Flow::kUntilFull && side.sink_->full());
   return enough ? kEnough : 0;
 }
 
@@ -100,9 +100,12 @@ Status KernelSide::add_target(std::uint32_t id, bool is_thread) {
   return ok();
 }
 
-Status KernelSide::consume(Sink& sink, bool also_when_full) {
+std::size_t KernelSide::ring_bytes() const { return bpf_map__max_entries(skeleton_->maps.ring); }
+
+Status KernelSide::consume(Sink& sink, std::size_t most_bytes, Flow flow) {
   sink_ = &sink;
-  also_when_full_ = also_when_full;
+  most_bytes_ = most_bytes;
+  flow_ = flow;
   consumed_bytes_ = 0;
   const int consumed = ring_buffer__consume(ring_.get());
   sink_ = nullptr;
@@ -154,10 +157,13 @@ Status KernelSide::sweep() {
 
 Status KernelSide::sweep_out(Sink& sink) {
   for (int attempt = 0; attempt < kSweepTries; ++attempt) {
-    if (Status drained = consume(sink, true); !drained) return drained;
     std::atomic_ref<__u64>(skeleton_->bss->sweep_left).store(0);
     if (Status swept = sweep(); !swept) return swept;
-    if (std::atomic_ref<__u64>(skeleton_->bss->sweep_left).load() == 0) return consume(sink, true);
+    if (std::atomic_ref<__u64>(skeleton_->bss->sweep_left).load() == 0) {
+      return consume(sink, ring_bytes(), Flow::kAll);
+    }
+    // Room for what was refused, and little of what others write meanwhile: that is of the next window.
+    if (Status drained = consume(sink, ring_bytes() / 4, Flow::kAll); !drained) return drained;
     // Whoever is at a record may have been preempted there.
     if (attempt >= kSweepTriesAtOnce) usleep(kSweepPauseUs);
   }

@@ -41,11 +41,11 @@ class KernelSide {
   [[nodiscard]] int wakeup_fd() const { return wakeup_.get(); }
   // What it held when this was called, oldest first, as far as `sink` wants it. Programs that write faster than we read
   // do not keep us here.
-  Status drain(Sink& sink) { return consume(sink, false); }
+  Status drain(Sink& sink) { return consume(sink, ring_bytes(), Flow::kUntilFull); }
 
   // Holds all records against the context map, as they are now, once.
   Status sweep();
-  // Sweeps and drains until nothing of an epoch before the present one is left.
+  // Sweeps until nothing of an epoch before the present one is left, and drains.
   Status sweep_out(Sink& sink);
   // The programs' boot clock, from a run of one of them.
   Result<std::uint64_t> read_clock_ns();
@@ -77,7 +77,9 @@ class KernelSide {
   };
 
   static int on_message(void* self, void* data, std::size_t bytes);
-  Status consume(Sink& sink, bool also_when_full);
+  enum class Flow : std::uint8_t { kUntilFull, kAll };
+  Status consume(Sink& sink, std::size_t most_bytes, Flow flow);
+  [[nodiscard]] std::size_t ring_bytes() const;
   Status open_ring();
   Status open_maps();
   Status wait_for_programs();
@@ -96,7 +98,8 @@ class KernelSide {
   std::uint64_t owed_before_ = 0;
   // Of the drain at hand.
   Sink* sink_ = nullptr;
-  bool also_when_full_ = false;
+  Flow flow_ = Flow::kAll;
+  std::size_t most_bytes_ = 0;
   std::size_t consumed_bytes_ = 0;
   std::uint64_t malformed_ = 0;
 };
