@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The log of the workload `spans` beside what a report says: which spans, when, for how long, and on how many stays.
+"""The log of the workloads `spans` and `foreign` beside what a report says: which spans, when, for how long, and on how many stays.
 
 Times of the log are brackets: a stay began between the two looks at the clock around the call that began it. So what
 a report says is off by how far it lies outside of what the brackets allow."""
@@ -12,7 +12,7 @@ import struct
 
 LINGER_NS = 100_000  # SF_LINGER_NS: stays of a span that are closer are one
 ALLOWED_NS = 100_000
-DELETED, OVERWRITTEN, THREAD_ENDED = range(3)
+DELETED, OVERWRITTEN, THREAD_ENDED, EVICTED = range(4)
 _LINE = struct.Struct("=16s8sIIIIQQQQ")
 
 
@@ -42,6 +42,7 @@ class Span:
         self.end = tuple(max(stay.end[i] for stay in self.stays) for i in (0, 1))
         self.on_thread = sum(bounds[0]), sum(bounds[1])
         self.count = self._counts()
+        self.evicted = self.stays[-1].left == EVICTED
         return self
 
     def _counts(self):
@@ -107,7 +108,7 @@ class Comparison:
             self.miscounted.append(ids)
         if not row["ended"]:
             self.unended.append(ids)
-        elif errors[1] > ALLOWED_NS:
+        elif errors[1] > ALLOWED_NS or span.evicted:
             self.wrongly_ended.append(ids)
 
     @property

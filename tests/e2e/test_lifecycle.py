@@ -27,22 +27,23 @@ class LifecycleCase(harness.StageCase):
     def set_up_stage(cls):
         cls.writer = cls.stage.start_writer(binaries=["spans", "family"])
 
-    def spans(self, *options, freq=499, env=None, record=()):
-        """Records a run of the workload: the recording, and it beside the log."""
-        log = self.stage.folder / "spans.log"
-        command = harness.workload("spans", "--log", log, *options)
+    def begin_spans(self, *options, workload="spans", freq=499, env=None, record=()):
+        """Begins to record a run of the workload."""
+        self.log = self.stage.folder / "spans.log"
+        command = harness.workload(workload, "--log", self.log, *options)
         asked = ("--span-times", "--lifecycle", self.MODE, "--max-overhead", "0", "--flush", "1", "-v", *record)
-        recording = self.stage.record("-F", freq, *asked, command=command, env=env, timeout=300).check()
-        found = lifecycle.Comparison(lifecycle.read_log(log), recording.rows())
+        return self.stage.begin_record("-F", freq, *asked, command=command, env=env)
+
+    def finish_spans(self, running):
+        """The recording, and it beside the log."""
+        recording = self.stage.finish(running, timeout=300).check()
+        found = lifecycle.Comparison(lifecycle.read_log(self.log), recording.rows())
         self.assertFalse(found.invented, found.explain_some(found.invented))
         analysis.check_right_spans(recording.rows(), WORK)
         return recording, found
 
-
-class Sweep(LifecycleCase):
-    """Without hooks: nothing is invented or claimed, and times err on the side of too little."""
-
-    FREQ = 499
+    def spans(self, *options, **asked):
+        return self.finish_spans(self.begin_spans(*options, **asked))
 
     def check_within(self, found, share=0.99):
         """Begin and end lie within the span's life, at the first and last of what was seen of it."""
@@ -53,6 +54,22 @@ class Sweep(LifecycleCase):
             if not span.start[0] - SLACK_NS <= start <= end <= span.end[1] + SLACK_NS:
                 late.append(ids)
         self.assertLessEqual(len(late), (1 - share) * len(found.errors), found.explain_some(late))
+
+    def check_exact(self, recording, found, share=0.999):
+        accounting = harness.report_json(recording.files, "--by", "span")["accounting"]
+        self.assertEqual(accounting["recursion_misses"], 0, "hooks were missed: the host is not one for this test")
+        self.assertEqual(found.missing, [], found.explain_some(found.missing))
+        self.assertEqual(found.untimed, [], found.explain_some(found.untimed))
+        self.assertGreaterEqual(found.share_exact, share, found.explain_some(found.inexact))
+        self.assertEqual(found.wrongly_ended, [], found.explain_some(found.wrongly_ended))
+        for name, ids in (("stays", found.miscounted), ("ends", found.unended)):
+            self.assertLessEqual(len(ids), 1 + (1 - share) * len(found.truth), f"{name}: {found.explain_some(ids)}")
+
+
+class Sweep(LifecycleCase):
+    """Without hooks: nothing is invented or claimed, and times err on the side of too little."""
+
+    FREQ = 499
 
     def test_plain(self):
         # Spans of 30 ms, a sample each 2 ms.
@@ -116,16 +133,6 @@ class HookedCase(LifecycleCase):
 
 class Hooks(HookedCase):
     """With hooks: exact."""
-
-    def check_exact(self, recording, found, share=0.999):
-        accounting = harness.report_json(recording.files, "--by", "span")["accounting"]
-        self.assertEqual(accounting["recursion_misses"], 0, "hooks were missed: the host is not one for this test")
-        self.assertEqual(found.missing, [], found.explain_some(found.missing))
-        self.assertEqual(found.untimed, [], found.explain_some(found.untimed))
-        self.assertGreaterEqual(found.share_exact, share, found.explain_some(found.inexact))
-        self.assertEqual(found.wrongly_ended, [], found.explain_some(found.wrongly_ended))
-        for name, ids in (("stays", found.miscounted), ("ends", found.unended)):
-            self.assertLessEqual(len(ids), 1 + (1 - share) * len(found.truth), f"{name}: {found.explain_some(ids)}")
 
     def test_plain(self):
         self.check_exact(*self.spans("--spans", "2000", "--threads", "2"))

@@ -53,6 +53,15 @@ class ContextMap {
     attr.key = reinterpret_cast<std::uint64_t>(&key);
     call(BPF_MAP_DELETE_ELEM, attr);
   }
+  // A look from here leaves the entry's age as it is: the kernel counts only those of programs as use.
+  [[nodiscard]] bool has(std::uint64_t key) const {
+    std::uint8_t value[64] = {};
+    bpf_attr attr{};
+    attr.map_fd = static_cast<std::uint32_t>(fd_);
+    attr.key = reinterpret_cast<std::uint64_t>(&key);
+    attr.value = reinterpret_cast<std::uint64_t>(value);
+    return call(BPF_MAP_LOOKUP_ELEM, attr) == 0;
+  }
 
  private:
   static int call(int command, bpf_attr& attr) {

@@ -1,17 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Spans in the patterns that threads carry them in, and a log of each stay by this program's own clock: the times just
-// before and just after the call that begins it, and around the one that ends it. Byte 0 of a span id is its depth + 1,
-// and only span_work<depth> runs inside it.
-#include <sched.h>
-#include <unistd.h>
-
+// Spans in the patterns that threads carry them in, and a log of each stay. Its kind is how deep a span lies.
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <barrier>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -20,139 +14,26 @@
 #include <utility>
 #include <vector>
 
-#include "context_map.h"
+#include "lane.h"
 #include "workload.h"
 
 constexpr unsigned kMaxThreads = 64;
-constexpr unsigned kMaxDepth = 8;
-
-// By the clock and not by CPU time: a look at that is a system call.
-template <unsigned kDepth>
-[[WORKLOAD_KEEP]] void span_work(std::uint64_t duration_ns) {
-  const std::uint64_t end_ns = workload::steady_ns() + duration_ns;
-  do {
-    workload::spin(200);
-  } while (workload::steady_ns() < end_ns);
-  asm volatile("" ::"i"(kDepth));
-}
 
 namespace {
 
-using Work = void (*)(std::uint64_t);
+using workload::Lane;
+using Lanes = std::vector<std::unique_ptr<Lane>>;
 
-template <std::size_t... kDepth>
-constexpr std::array<Work, sizeof...(kDepth)> all_work(std::index_sequence<kDepth...> /*depths*/) {
-  return {span_work<kDepth>...};
-}
-constexpr auto kWork = all_work(std::make_index_sequence<kMaxDepth>());
-
-// How a stay ended.
-enum Left : std::uint32_t { kDeleted = 0, kOverwritten = 1, kThreadEnded = 2 };
-
-// A line of the log (tests/e2e/lifecycle.py reads it), CLOCK_REALTIME.
-struct Stay {
-  workload::SpanIds ids;
-  std::uint32_t tid = 0;
-  std::uint32_t left = kDeleted;
-  std::uint32_t depth = 0;
-  std::uint32_t pad = 0;
-  std::uint64_t begin_after_ns = 0, begin_before_ns = 0;  // the begin lies before the one and after the other
-  std::uint64_t end_after_ns = 0, end_before_ns = 0;
-};
-static_assert(sizeof(Stay) == 72);
-
-struct Plan {
+struct Plan : workload::LanePlan {
   std::string pattern;
-  std::unique_ptr<workload::ContextMap> map;  // null: through the writer's programs
   unsigned threads = 1;
   unsigned depth = 3;
   std::uint64_t spans = 0;  // roots, of all threads together
-  std::uint64_t work_ns = 0, gap_ns = 0;
-  std::uint64_t seed = 0;
-};
+  std::uint64_t gap_ns = 0;
 
-// One thread: the spans that it is in, and its part of the log.
-class Lane {
- public:
-  Lane(const Plan& plan, unsigned number)
-      : plan_(plan),
-        number_(number),
-        key_(workload::ContextMap::own_key()),
-        tid_(static_cast<std::uint32_t>(syscall(SYS_gettid))) {}
-
-  [[nodiscard]] workload::SpanIds ids(unsigned depth, std::uint64_t serial) const {
-    const std::uint64_t trace = static_cast<std::uint64_t>(number_) << 48U | serial;
-    return workload::make_ids(static_cast<std::uint8_t>(depth + 1), static_cast<std::uint8_t>(number_), serial,
-                              plan_.seed, trace);
-  }
-
-  void enter(const workload::SpanIds& ids) {
-    Stay stay{.ids = ids, .tid = tid_, .depth = static_cast<std::uint32_t>(inside_.size())};
-    stay.begin_after_ns = workload::wall_ns();
-    if (plan_.map) {
-      plan_.map->set(key_, ids);
-    } else {
-      workload::begin(ids);
-    }
-    stay.begin_before_ns = workload::wall_ns();
-    if (!inside_.empty()) close(stay.begin_after_ns, stay.begin_before_ns, kOverwritten);
-    inside_.push_back(stay);
-  }
-
-  // Back into the span around it, if any.
-  void leave() {
-    const std::uint64_t after_ns = workload::wall_ns();
-    if (!plan_.map) {
-      workload::end();
-    } else if (inside_.size() > 1) {
-      plan_.map->set(key_, inside_[inside_.size() - 2].ids);
-    } else {
-      plan_.map->clear(key_);
-    }
-    const std::uint64_t before_ns = workload::wall_ns();
-    close(after_ns, before_ns, kDeleted);
-    inside_.pop_back();
-    if (inside_.empty()) return;
-    inside_.back().begin_after_ns = after_ns;
-    inside_.back().begin_before_ns = before_ns;
-  }
-
-  // The thread ends inside of its spans.
-  void abandon() {
-    close(workload::wall_ns(), 0, kThreadEnded);
-    inside_.clear();
-  }
-  // What only who joined the thread knows. Joining may come before the end: that is when its number goes.
-  void joined() {
-    const std::string folder = "/proc/self/task/" + std::to_string(tid_);
-    while (access(folder.c_str(), F_OK) == 0) sched_yield();
-    const std::uint64_t now_ns = workload::wall_ns();
-    for (Stay& stay : log) {
-      if (stay.end_before_ns == 0) stay.end_before_ns = now_ns;
-    }
-  }
-
-  void work() const { kWork[inside_.size() - 1](plan_.work_ns); }
   void gap() const {
-    if (plan_.gap_ns > 0) workload::sleep_ns(plan_.gap_ns);
+    if (gap_ns > 0) workload::sleep_ns(gap_ns);
   }
-
-  std::vector<Stay> log;
-
- private:
-  void close(std::uint64_t after_ns, std::uint64_t before_ns, Left left) {
-    Stay stay = inside_.back();
-    stay.end_after_ns = after_ns;
-    stay.end_before_ns = before_ns;
-    stay.left = left;
-    log.push_back(stay);
-  }
-
-  const Plan& plan_;
-  unsigned number_;
-  std::uint64_t key_;
-  std::uint32_t tid_;
-  std::vector<Stay> inside_;  // outermost first
 };
 
 void run_plain(Lane& lane, const Plan& plan) {
@@ -160,7 +41,7 @@ void run_plain(Lane& lane, const Plan& plan) {
     lane.enter(lane.ids(0, serial));
     lane.work();
     lane.leave();
-    lane.gap();
+    plan.gap();
   }
 }
 
@@ -183,7 +64,7 @@ void run_nested(Lane& lane, const Plan& plan) {
       lane.leave();
       if (i + 1 < depth) lane.work();
     }
-    lane.gap();
+    plan.gap();
   }
 }
 
@@ -198,7 +79,7 @@ void run_parked(Lane& lane, const Plan& plan) {
       const std::uint64_t end_ns = workload::steady_ns() + pause_ns;
       while (workload::steady_ns() < end_ns) workload::spin(200);
     }
-    lane.gap();
+    plan.gap();
   }
 }
 
@@ -255,15 +136,8 @@ void run_fanout(Lane& lane, const Plan& plan, const Lane& first, std::barrier<>&
   }
 }
 
-void write_log(const std::string& path, const std::vector<std::unique_ptr<Lane>>& lanes) {
-  if (path.empty()) return;
-  std::FILE* file = workload::open_or_die(path);
-  for (const auto& lane : lanes) std::fwrite(lane->log.data(), sizeof(Stay), lane->log.size(), file);
-  if (std::fclose(file) != 0) std::perror(path.c_str());
-}
-
 // Threads that end inside their spans, one after the other; their log is theirs.
-void run_exits(const Plan& plan, std::vector<std::unique_ptr<Lane>>& lanes) {
+void run_exits(const Plan& plan, Lanes& lanes) {
   for (std::uint64_t serial = 0; serial < plan.spans; ++serial) {
     std::thread([&] {
       auto lane = std::make_unique<Lane>(plan, 0);
@@ -276,7 +150,7 @@ void run_exits(const Plan& plan, std::vector<std::unique_ptr<Lane>>& lanes) {
   }
 }
 
-void run_threads(const Plan& plan, std::vector<std::unique_ptr<Lane>>& lanes) {
+void run_threads(const Plan& plan, Lanes& lanes) {
   lanes.resize(plan.threads);
   std::array<Mailbox, kMaxThreads> boxes;
   std::atomic<std::uint64_t> left = plan.spans / plan.threads * plan.threads;
@@ -310,13 +184,13 @@ int main(int count, char** words) {
   if (!map.empty()) plan.map = std::make_unique<workload::ContextMap>(map);
   plan.spans = options.count("--spans", 1000);
   plan.threads = std::clamp(options.count("--threads", 1), 1U, kMaxThreads);
-  plan.depth = std::clamp(options.count("--depth", 3), 2U, kMaxDepth);
+  plan.depth = std::clamp(options.count("--depth", 3), 2U, kMaxKinds);
   plan.work_ns = static_cast<std::uint64_t>(options.number("--work-us", 200) * 1e3);
   plan.gap_ns = static_cast<std::uint64_t>(options.number("--gap-us", 0) * 1e3);
   plan.seed = options.count("--seed", 11);
 
   const std::uint64_t begin_ns = workload::steady_ns();
-  std::vector<std::unique_ptr<Lane>> lanes;
+  Lanes lanes;
   if (plan.pattern == "exits") {
     run_exits(plan, lanes);
   } else if (plan.pattern == "main") {
@@ -327,10 +201,10 @@ int main(int count, char** words) {
     run_threads(plan, lanes);
   }
   const double seconds = static_cast<double>(workload::steady_ns() - begin_ns) * 1e-9;
-  write_log(options.text("--log"), lanes);
-  std::size_t stays = 0;
-  for (const auto& lane : lanes) stays += lane->log.size();
-  std::printf("stays %zu seconds %.3f\n", stays, seconds);
+  std::vector<workload::Stay> log;
+  for (const auto& lane : lanes) log.insert(log.end(), lane->log.begin(), lane->log.end());
+  workload::write_log(options.text("--log"), log);
+  std::printf("stays %zu seconds %.3f\n", log.size(), seconds);
   // Threads that carry nothing, for who looks at what is left of them.
   workload::sleep_ns(static_cast<std::uint64_t>(options.number("--after-ms", 0) * 1e6));
   return 0;
