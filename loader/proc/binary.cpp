@@ -5,7 +5,7 @@
 
 namespace spanfold::proc {
 
-Binary::Binary(std::unique_ptr<ByteSource> source, std::string filename, std::string htlhash, Interner& interner)
+Binary::Binary(std::shared_ptr<const ByteSource> source, std::string filename, std::string htlhash, Interner& interner)
     : source_(std::move(source)),
       filename_(std::move(filename)),
       htlhash_(std::move(htlhash)),
@@ -40,7 +40,7 @@ const Mapping* Binary::whole_mapping() {
 
 const SymbolTable& Binary::symbols() {
   if (!symbols_) {
-    symbols_ = SymbolTable::read(*elf_, *source_);
+    symbols_ = SymbolTable::read(source_);
     if (!source_->unchanged()) symbols_.emplace();
   }
   return *symbols_;
@@ -49,7 +49,7 @@ const SymbolTable& Binary::symbols() {
 const std::string* Binary::function_of(std::size_t index) {
   const auto [place, added] = functions_.try_emplace(index, nullptr);
   if (added) {
-    const std::string raw = symbols().name(index, *source_);
+    const std::string raw = symbols().name(index);
     if (!raw.empty() && source_->unchanged()) place->second = interner_.name(demangle(raw));
   }
   return place->second;

@@ -21,7 +21,7 @@ namespace spanfold::proc {
 class Binary {
  public:
   // `filename` is what its mappings are called. `htlhash` empty: computed from the source when it is needed.
-  Binary(std::unique_ptr<ByteSource> source, std::string filename, std::string htlhash, Interner& interner);
+  Binary(std::shared_ptr<const ByteSource> source, std::string filename, std::string htlhash, Interner& interner);
 
   // The frame of the instruction at `file_offset`. Without `names`, or where no symbol covers it, it has no function.
   // An offset that no executable segment holds, or a file that is no ELF file, gives a mapping that spans the file and
@@ -44,7 +44,7 @@ class Binary {
   const SymbolTable& symbols();
   const std::string* function_of(std::size_t index);
 
-  std::unique_ptr<ByteSource> source_;
+  std::shared_ptr<const ByteSource> source_;
   std::string filename_;
   std::string htlhash_;
   Interner& interner_;

@@ -5,6 +5,7 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -66,6 +67,23 @@ class MemorySource final : public ByteSource {
  private:
   std::string bytes_;
 };
+
+// Reads `count` items of one type, chunk by chunk, until `take` was given all or the source ends.
+template <typename Item, typename Take>
+requires std::is_trivially_copyable_v<Item>
+void each_item(const ByteSource& source, std::uint64_t offset, std::uint64_t count, Take take) {
+  constexpr std::uint64_t kAtOnce = 64UL * 1024 / sizeof(Item);
+  std::vector<Item> items(std::min(count, kAtOnce));
+  while (count > 0) {
+    const std::uint64_t want = std::min(count, kAtOnce);
+    const std::size_t got = source.read_some(offset, {reinterpret_cast<char*>(items.data()), want * sizeof(Item)});
+    const std::size_t whole = got / sizeof(Item);
+    for (std::size_t i = 0; i < whole; ++i) take(items[i]);
+    if (whole < want) return;
+    offset += got;
+    count -= want;
+  }
+}
 
 // Small random reads through a window of one source: neighbours cost no system call.
 class WindowReader {

@@ -24,24 +24,7 @@ struct Layout64 {
 constexpr std::size_t kMaxSegments = 512;  // linkers make about 15
 constexpr std::uint64_t kMaxNoteBytes = 64UL * 1024;
 constexpr std::size_t kMaxNoteSegments = 16;
-constexpr std::size_t kChunkBytes = 64UL * 1024;
 constexpr unsigned char kHostOrder = std::endian::native == std::endian::little ? ELFDATA2LSB : ELFDATA2MSB;
-
-// Reads `count` items of one type, chunk by chunk, until `take` was given all or the source ends.
-template <typename Item, typename Take>
-void each_item(const ByteSource& source, std::uint64_t offset, std::uint64_t count, Take take) {
-  constexpr std::uint64_t kAtOnce = kChunkBytes / sizeof(Item);
-  std::vector<Item> items(std::min(count, kAtOnce));
-  while (count > 0) {
-    const std::uint64_t want = std::min(count, kAtOnce);
-    const std::size_t got = source.read_some(offset, {reinterpret_cast<char*>(items.data()), want * sizeof(Item)});
-    const std::size_t whole = got / sizeof(Item);
-    for (std::size_t i = 0; i < whole; ++i) take(items[i]);
-    if (whole < want) return;
-    offset += got;
-    count -= want;
-  }
-}
 
 template <typename Section>
 Elf64_Shdr widen_section(const Section& section) {
@@ -78,6 +61,7 @@ bool ElfFile::read_headers() {
   typename Layout::Header header;
   if (!source_->read_struct(0, header)) return false;
   if (header.e_type != ET_EXEC && header.e_type != ET_DYN) return false;
+  machine_ = header.e_machine;
   if (header.e_phentsize != sizeof(typename Layout::Segment) || header.e_phnum > kMaxSegments) return false;
   std::size_t notes = 0;
   each_item<typename Layout::Segment>(*source_, header.e_phoff, header.e_phnum, [&](const auto& segment) {
@@ -93,6 +77,7 @@ bool ElfFile::read_headers() {
   if (header.e_shentsize == sizeof(typename Layout::Section) && header.e_shoff != 0) {
     section_table_offset_ = header.e_shoff;
     section_count_ = header.e_shnum;
+    section_names_ = header.e_shstrndx;
   }
   return true;
 }
@@ -124,6 +109,19 @@ std::vector<Elf64_Shdr> ElfFile::sections() const {
     each_item<Elf32_Shdr>(*source_, section_table_offset_, section_count_, take);
   }
   return sections;
+}
+
+std::optional<Elf64_Shdr> ElfFile::section_named(std::string_view name) const {
+  const std::vector<Elf64_Shdr> all = sections();
+  if (section_names_ >= all.size()) return {};
+  const Elf64_Shdr& names = all[section_names_];
+  const std::uint64_t end = names.sh_offset + names.sh_size;
+  WindowReader reader(*source_);
+  for (const Elf64_Shdr& section : all) {
+    if (section.sh_type == SHT_NOBITS) continue;
+    if (reader.text_at(names.sh_offset + section.sh_name, end, name.size() + 1) == name) return section;
+  }
+  return {};
 }
 
 void ElfFile::each_symbol(const Elf64_Shdr& table, const std::function<void(const Elf64_Sym&)>& take) const {

@@ -9,6 +9,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "proc/build_id.h"
@@ -34,6 +35,9 @@ class ElfFile {
   [[nodiscard]] const std::vector<CodeSegment>& code() const { return code_; }
   [[nodiscard]] const BuildIds& build_ids() const { return ids_; }
 
+  [[nodiscard]] std::uint16_t machine() const { return machine_; }  // EM_…
+  [[nodiscard]] bool is_64_bit() const { return wide_; }
+
   // The segment whose bytes hold `file_offset`; null where there is none, or where two that disagree about its virtual
   // address claim it. Offsets, not page-rounded mappings, decide: so p_offset != p_vaddr, split mappings and several
   // executable segments need no load bias at all.
@@ -41,6 +45,9 @@ class ElfFile {
 
   // Section headers in 64-bit form; empty where the file has none that can be believed.
   [[nodiscard]] std::vector<Elf64_Shdr> sections() const;
+
+  // The first section of that name that has bytes in the file.
+  [[nodiscard]] std::optional<Elf64_Shdr> section_named(std::string_view name) const;
 
   // Gives each symbol of `table` (a section of type SHT_SYMTAB or SHT_DYNSYM) in file order, in 64-bit form, as far as
   // it can be read and at most kMaxSymbols.
@@ -56,8 +63,10 @@ class ElfFile {
 
   const ByteSource* source_;
   bool wide_ = true;  // 64 bits
+  std::uint16_t machine_ = EM_NONE;
   std::uint64_t section_table_offset_ = 0;
   std::uint16_t section_count_ = 0;
+  std::uint16_t section_names_ = 0;  // index of the section that holds their names
   std::vector<CodeSegment> code_;
   BuildIds ids_;
 };

@@ -91,6 +91,14 @@ class Cutter {
 
 }  // namespace
 
+bool is_better_name(std::string_view a, std::string_view b) {
+  const auto key = [](std::string_view name) {
+    const std::size_t underscores = std::min(name.find_first_not_of('_'), name.size());
+    return std::tuple(name.empty(), underscores, name.size(), name);
+  };
+  return key(a) < key(b);
+}
+
 std::vector<SymbolRange> decide_ranges(Candidates& candidates, const BetterName& better_name) {
   std::sort(candidates.begin(), candidates.end(),
             [](const Candidate& a, const Candidate& b) { return order(a) < order(b); });

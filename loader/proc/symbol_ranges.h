@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <string_view>
 #include <vector>
 
 namespace spanfold::proc {
@@ -27,6 +28,9 @@ struct Candidate {
 
 // True where the name of `a` is to be shown rather than that of `b`.
 using BetterName = std::function<bool(const Candidate& a, const Candidate& b)>;
+
+// The written rule for names of equal rank.
+[[nodiscard]] bool is_better_name(std::string_view a, std::string_view b);
 
 // Decides, deterministically:
 // - a symbol with a size beats one without; one without fills a gap up to the next symbol or its limit, and is dropped

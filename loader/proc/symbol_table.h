@@ -5,39 +5,35 @@
 // those without a type in an executable section (assembly) unless they are local and have no size (labels), as far as
 // they lie in an executable PT_LOAD. Who wins where several claim a byte is said at decide_ranges; the ranks are: a
 // type before none, then global, weak, local; then the name with fewer leading underscores, the shorter, the first in
-// byte order. A symbol without a size ends with its section. An address that no symbol covers has no name.
+// byte order. A symbol without a size ends with its section. Where no symbol lies, stubs that call other files are
+// "name@plt". An address that none of them covers has no name.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "proc/byte_source.h"
-#include "proc/elf_file.h"
+#include "proc/symbol_names.h"
 #include "proc/symbol_ranges.h"
 
 namespace spanfold::proc {
 
-// The written rule for names of equal rank.
-[[nodiscard]] bool is_better_name(std::string_view a, std::string_view b);
-
 class SymbolTable {
  public:
-  static constexpr std::size_t kMaxNameBytes = 16UL * 1024;  // what is longer is cut
-
   // Reads the table; empty where the file has none that can be read. Addresses are ELF virtual addresses.
-  [[nodiscard]] static SymbolTable read(const ElfFile& elf, const ByteSource& source);
+  [[nodiscard]] static SymbolTable read(const std::shared_ptr<const ByteSource>& file);
 
   [[nodiscard]] std::size_t find(std::uint64_t address) const { return ranges_.find(address); }
   // The mangled name, read from the file now; empty where that fails.
-  [[nodiscard]] std::string name(std::size_t index, const ByteSource& source) const;
+  [[nodiscard]] std::string name(std::size_t index) const { return names_.at(ranges_[index].name); }
   [[nodiscard]] std::uint64_t start(std::size_t index) const { return ranges_.base() + ranges_[index].start; }
   [[nodiscard]] std::size_t size() const { return ranges_.size(); }
   [[nodiscard]] std::size_t memory_bytes() const { return ranges_.memory_bytes(); }
 
  private:
+  SymbolNames names_;
   SymbolRanges ranges_;
-  std::uint64_t strings_offset_ = 0;
-  std::uint64_t strings_end_ = 0;
 };
 
 }  // namespace spanfold::proc
