@@ -27,6 +27,7 @@ LIBRARIES = {
     "a skeleton": (r".*\.skel\.h", {"bpf"}),
     "libelf, libdw": (r"libelf\.h|gelf\.h|nlist\.h|elfutils/.*|dwarf\.h", {"proc"}),
     "libiberty": (r"libiberty/.*|libiberty\.h|demangle\.h", {"proc"}),
+    "liblzma": (r"lzma\.h|lzma/.*", {"proc"}),
     "zlib": (r"zlib\.h|zconf\.h", {"profile"}),
     "protozero": (r"protozero/.*", {"profile", "report"}),
     "CLI11": (r"CLI/.*", {"app"}),

@@ -21,6 +21,7 @@ pkg-config:finds the libraries
 libbpf-dev:loads BPF programs
 libelf-dev:reads symbol tables
 zlib1g-dev:packs profiles
+liblzma-dev:unpacks symbols that are in the file (MiniDebugInfo)
 libfmt-dev:formats text
 libprotozero-dev:writes and reads protobuf
 libcli11-dev:parses the command line

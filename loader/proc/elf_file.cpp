@@ -100,6 +100,14 @@ const CodeSegment* ElfFile::segment_at(std::uint64_t file_offset) const {
   return found;
 }
 
+bool ElfFile::is_laid_out_as(const ElfFile& other) const {
+  return wide_ == other.wide_ && machine_ == other.machine_ &&
+         std::equal(code_.begin(), code_.end(), other.code_.begin(), other.code_.end(),
+                    [](const auto& a, const auto& b) {
+                      return a.virtual_address == b.virtual_address && a.memory_bytes == b.memory_bytes;
+                    });
+}
+
 std::vector<Elf64_Shdr> ElfFile::sections() const {
   std::vector<Elf64_Shdr> sections;
   const auto take = [&](const auto& section) { sections.push_back(widen_section(section)); };
@@ -115,7 +123,8 @@ std::optional<Elf64_Shdr> ElfFile::section_named(std::string_view name) const {
   const std::vector<Elf64_Shdr> all = sections();
   if (section_names_ >= all.size()) return {};
   const Elf64_Shdr& names = all[section_names_];
-  const std::uint64_t end = names.sh_offset + names.sh_size;
+  constexpr std::uint64_t kMostNameBytes = 512UL * 1024;  // linkers write some hundreds; as much as the reader holds
+  const std::uint64_t end = names.sh_offset + std::min(names.sh_size, kMostNameBytes);
   WindowReader reader(*source_);
   for (const Elf64_Shdr& section : all) {
     if (section.sh_type == SHT_NOBITS) continue;

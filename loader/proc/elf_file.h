@@ -38,6 +38,9 @@ class ElfFile {
   [[nodiscard]] std::uint16_t machine() const { return machine_; }  // EM_…
   [[nodiscard]] bool is_64_bit() const { return wide_; }
 
+  // True where code lies at the same addresses in both, as it does in a file and what was split off from it.
+  [[nodiscard]] bool is_laid_out_as(const ElfFile& other) const;
+
   // The segment whose bytes hold `file_offset`; null where there is none, or where two that disagree about its virtual
   // address claim it. Offsets, not page-rounded mappings, decide: so p_offset != p_vaddr, split mappings and several
   // executable segments need no load bias at all.

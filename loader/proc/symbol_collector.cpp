@@ -13,6 +13,7 @@ constexpr std::string_view kPltSuffix = "@plt";
 // Names are compared for aliases only; this many reads settle every honest file.
 constexpr std::size_t kMaxNamesCompared = 1'000'000;
 constexpr std::size_t kMaxComparedBytes = 1024;
+constexpr int kMaxTables = 4;  // of one type; linkers write one
 
 std::optional<std::uint8_t> rank_of(const Elf64_Sym& symbol, const std::vector<Elf64_Shdr>& sections) {
   const unsigned type = ELF64_ST_TYPE(symbol.st_info);
@@ -58,8 +59,10 @@ bool SymbolCollector::add_symbols(const ElfFile& elf, const std::shared_ptr<cons
                                   std::uint32_t type) {
   const std::vector<Elf64_Shdr> sections = elf.sections();
   const std::size_t before = candidates_.size();
+  int tables = 0;
   for (const Elf64_Shdr& section : sections) {
-    const Elf64_Shdr* strings = section.sh_type == type ? strings_of(section, sections) : nullptr;
+    if (section.sh_type != type || ++tables > kMaxTables) continue;
+    const Elf64_Shdr* strings = strings_of(section, sections);
     const auto begin = strings != nullptr ? names_.add(source, strings->sh_offset, strings->sh_size) : std::nullopt;
     if (!begin) continue;
     elf.each_symbol(section, [&](const Elf64_Sym& symbol) {

@@ -59,6 +59,29 @@ std::string SymbolNames::at(std::uint32_t name) const {
   return text;
 }
 
+void SymbolNames::keep_only_named(const ByteSource& source, std::vector<SymbolRange>& ranges) {
+  const std::size_t count = parts_.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    if (parts_[i].source.get() != &source) continue;
+    const Part part = parts_[i];
+    std::string kept;
+    std::vector<std::pair<SymbolRange*, std::uint32_t>> moved;  // and where its name stands in `kept`
+    for (SymbolRange& range : ranges) {
+      constexpr std::size_t kSharedBytes = 1UL << 20;  // strings may share their ends; far more is a trap
+      if (part_of(range.name) != i || kept.size() > part.bytes + kSharedBytes) continue;
+      moved.emplace_back(&range, static_cast<std::uint32_t>(kept.size()));
+      const std::string name = at(range.name);
+      kept.append(name, 0, name.size() - std::min(name.size(), part.suffix.size())) += '\0';
+    }
+    parts_[i].source = std::make_shared<MemorySource>("");
+    kept.shrink_to_fit();
+    memory_bytes_ += kept.size();
+    const std::uint64_t bytes = kept.size();
+    const auto begin = add(std::make_shared<MemorySource>(std::move(kept)), 0, bytes, part.suffix);
+    for (const auto& [range, place] : moved) range->name = begin ? *begin + place : range->name;
+  }
+}
+
 SymbolNames::Reader::Reader(const SymbolNames& names) : names_(names) {
   for (const Part& part : names.parts_) windows_.emplace_back(*part.source);
 }

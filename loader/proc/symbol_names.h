@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "proc/byte_source.h"
+#include "proc/symbol_ranges.h"
 
 namespace spanfold::proc {
 
@@ -29,6 +30,12 @@ class SymbolNames {
 
   // Read now, up to its NUL; empty where that fails.
   [[nodiscard]] std::string at(std::uint32_t name) const;
+
+  // Copies those strings of `source` that `ranges` name, so that nothing needs `source` any more, and turns the ranges
+  // to the copies.
+  void keep_only_named(const ByteSource& source, std::vector<SymbolRange>& ranges);
+  // What it holds in memory.
+  [[nodiscard]] std::size_t memory_bytes() const { return memory_bytes_; }
 
   // A quick look at many: the beginning of a name, without its suffix. Valid until the next call.
   class Reader {
@@ -53,6 +60,7 @@ class SymbolNames {
   [[nodiscard]] std::size_t part_of(std::uint32_t name) const;
 
   std::vector<Part> parts_;  // a handful, by begin
+  std::size_t memory_bytes_ = 0;
 };
 
 }  // namespace spanfold::proc

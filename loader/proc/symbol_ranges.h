@@ -52,6 +52,8 @@ class SymbolRanges {
   [[nodiscard]] const SymbolRange& operator[](std::size_t index) const { return ranges_[index]; }
   [[nodiscard]] std::size_t size() const { return ranges_.size(); }
   [[nodiscard]] std::uint64_t base() const { return base_; }
+  // For changes of names.
+  [[nodiscard]] std::vector<SymbolRange>& all() { return ranges_; }
   [[nodiscard]] std::size_t memory_bytes() const { return ranges_.capacity() * sizeof(SymbolRange); }
 
  private:

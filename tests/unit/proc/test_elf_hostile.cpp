@@ -8,6 +8,7 @@
 #include <cstring>
 #include <random>
 #include <string>
+#include <vector>
 
 #include "base/file.h"
 #include "fixture.h"
@@ -135,6 +136,55 @@ TEST_CASE("hostile ELF: a sparse file that claims millions of symbols at one add
   const SymbolTable table = SymbolTable::read(source);
   CHECK(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() < 10);
   CHECK(table.find(entry) != SymbolRanges::kNone);
+}
+
+namespace {
+// Counts what is read.
+class CountedSource final : public ByteSource {
+ public:
+  explicit CountedSource(std::string bytes) : bytes_(std::move(bytes)) {}
+  [[nodiscard]] std::uint64_t size() const override { return bytes_.size(); }
+  [[nodiscard]] std::size_t read_some(std::uint64_t offset, std::span<char> into) const override {
+    read_ += into.size();
+    return bytes_.read_some(offset, into);
+  }
+  [[nodiscard]] std::uint64_t read() const { return read_; }
+
+ private:
+  MemorySource bytes_;
+  mutable std::uint64_t read_ = 0;
+};
+}  // namespace
+
+TEST_CASE("hostile ELF: tens of thousands of sections, each of the whole file, are read a few times") {
+  if (!test::have_program("gcc")) return;
+  constexpr std::uint64_t kSections = 0xfeff;
+  for (const std::uint32_t type : {SHT_SYMTAB, SHT_DYNSYM, SHT_RELA}) {
+    std::string bytes = small_file();
+    const std::uint64_t strings_at = bytes.size();
+    bytes.resize(bytes.size() + (1UL << 20));  // of names, and of symbols that are none
+    auto* header = reinterpret_cast<Elf64_Ehdr*>(bytes.data());
+    std::vector<Elf64_Shdr> sections(kSections);
+    for (std::uint64_t i = 0; i < kSections; ++i) {
+      sections[i] = {.sh_name = static_cast<Elf64_Word>(i * 16),
+                     .sh_type = type,
+                     .sh_flags = SHF_ALLOC | SHF_EXECINSTR,
+                     .sh_offset = strings_at,
+                     .sh_size = 1UL << 20,
+                     .sh_entsize = 24};
+    }
+    sections[0].sh_type = SHT_STRTAB;
+    const std::string plt(".plt\0", 5);
+    bytes.replace(strings_at + 16, plt.size(), plt);
+    header->e_shoff = bytes.size();
+    header->e_shnum = static_cast<Elf64_Half>(kSections);
+    header->e_shstrndx = 0;
+    bytes.append(reinterpret_cast<const char*>(sections.data()), kSections * sizeof(Elf64_Shdr));
+    const auto source = std::make_shared<CountedSource>(bytes);
+    (void)SymbolTable::read(source);
+    INFO("type ", type, ": ", source->read(), " bytes read of ", bytes.size());
+    CHECK(source->read() < 200 * bytes.size());
+  }
 }
 
 TEST_CASE("hostile ELF: a hundred thousand random changes") {
