@@ -48,7 +48,8 @@ class Gather : public bpf::Sink {
   [[nodiscard]] TaskSink& tasks() { return symbolizer_.tasks(); }
   // Called every now and then while stacks are being named, which may take long: for what must not wait.
   void when_busy(std::function<void()> action) { when_busy_ = std::move(action); }
-  // Looks at the processes of the stacks that came since the last call; all that processes did up to `told_ns` is known.
+  // Looks at the processes of the stacks that came since the last call; all that processes did up to `told_ns` is
+  // known.
   void notice(std::uint64_t told_ns);
 
   // Reads the kernel's symbols now and not at the first kernel frame: tens of milliseconds, and some megabytes that are

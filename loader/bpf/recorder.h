@@ -69,8 +69,8 @@ class Recorder {
   Status drain(Sink& sink);
   // Readable when what processes did should be taken before the next stacks; -1 where the kernel does not tell.
   [[nodiscard]] int tasks_fd() const;
-  // Hands what processes did up to now to `sink`, and gives that time, by the kernel's boot clock. After drain(), so that
-  // it holds what came before the stacks.
+  // Hands what processes did up to now to `sink`, and gives that time, by the kernel's boot clock. After drain(), so
+  // that it holds what came before the stacks.
   std::uint64_t drain_tasks(TaskSink& sink);
   // Ends the epoch: afterwards `sink`, full or not, has had every fold of the epoch, and the bank holds exactly the
   // ticks that those folds (and the losses) add up to. Blocks for a grace period, about 10 ms. With `forget`, every

@@ -16,8 +16,7 @@ namespace spanfold::proc {
 
 class LogReader {
  public:
-  LogReader(BinaryCache& binaries, Interner& interner)
-      : binaries_(binaries), interner_(interner), finder_(binaries) {}
+  LogReader(BinaryCache& binaries, Interner& interner) : binaries_(binaries), interner_(interner), finder_(binaries) {}
 
   [[nodiscard]] MappingLog& log() { return log_; }
 

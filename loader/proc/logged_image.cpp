@@ -37,8 +37,8 @@ void MappingList::add(LoggedMapping mapping) {
   total_ -= ranges_.size();
   auto first = std::partition_point(ranges_.begin(), ranges_.end(),
                                     [&](const LoggedMapping& old) { return old.end <= mapping.start; });
-  auto last = std::partition_point(first, ranges_.end(),
-                                   [&](const LoggedMapping& old) { return old.start < mapping.end; });
+  auto last =
+      std::partition_point(first, ranges_.end(), [&](const LoggedMapping& old) { return old.start < mapping.end; });
   std::vector<LoggedMapping> pieces;
   if (first != last && first->start < mapping.start) {
     pieces.push_back(*first);

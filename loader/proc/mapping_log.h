@@ -49,7 +49,8 @@ class MappingLog : public TaskSink {
   [[nodiscard]] std::vector<std::uint32_t> ancestors(std::uint32_t pid, std::uint64_t boottime_ns) const;
   // What /proc said of the process that find() named in `same_as`, which began at `start_ns`: ranges in order, without
   // overlaps. Null where it is no longer asked for.
-  const MappingList* adopt(std::uint32_t pid, const ImageTag& image, std::uint64_t start_ns, std::span<const MapRange> ranges);
+  const MappingList* adopt(std::uint32_t pid, const ImageTag& image, std::uint64_t start_ns,
+                           std::span<const MapRange> ranges);
 
   // Drops what ended before the last call and a second ago. To be called when all that was told up to `told_ns` is in
   // the log, and find() was called for all stacks that were ready before that.
@@ -63,10 +64,10 @@ class MappingLog : public TaskSink {
 
  private:
   struct Process {
-    std::uint64_t exit_ns = 0;     // 0: lives
-    bool forked = false;           // its first record is its fork; else it began before
-    std::uint32_t parent = 0;      // where it was forked
-    std::uint32_t threads = 0;     // 0: not known
+    std::uint64_t exit_ns = 0;        // 0: lives
+    bool forked = false;              // its first record is its fork; else it began before
+    std::uint32_t parent = 0;         // where it was forked
+    std::uint32_t threads = 0;        // 0: not known
     std::vector<LoggedImage> images;  // oldest first, never empty
   };
   using Key = std::pair<std::uint32_t, std::uint64_t>;  // pid, time of the first record

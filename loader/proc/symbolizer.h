@@ -57,11 +57,11 @@ class Symbolizer {
 
   // What the kernel tells of processes as it happens goes here.
   [[nodiscard]] TaskSink& tasks();
-  // Learns what a process had mapped when it ran code of its own at `seen_ns` of the kernel's boot clock (0: not known),
-  // from what the kernel told, or from /proc where that was not done yet; opens its files, but names nothing. Cheap, so
-  // that it can be done for every stack of a batch before the first is named: what lives for milliseconds, and its
-  // files, are gone by the time that somebody else's symbol table has been read. The kernel must have told everything
-  // up to then.
+  // Learns what a process had mapped when it ran code of its own at `seen_ns` of the kernel's boot clock (0: not
+  // known), from what the kernel told, or from /proc where that was not done yet; opens its files, but names nothing.
+  // Cheap, so that it can be done for every stack of a batch before the first is named: what lives for milliseconds,
+  // and its files, are gone by the time that somebody else's symbol table has been read. The kernel must have told
+  // everything up to then.
   void notice(const ProcessKey& key, const ImageTag& image, std::uint64_t seen_ns);
   // All that was told up to `told_ns` is here, and notice() was called for all stacks that were ready before that.
   void forget_told(std::uint64_t told_ns);

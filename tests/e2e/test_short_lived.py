@@ -11,7 +11,9 @@ import harness
 
 FREQ = 997
 WORK = {1: {"brief_work"}, 2: {"decoy_work"}}
-BOTH = {"brief_work", "decoy_work"}
+# For what a busy host does while the loader is stopped.
+ROOM = 2 << 20
+PATIENCE = 300  # seconds, of an emulated machine
 # A frame that has no name, in a file of the workload's or in none. Not so libc's start: no symbol table has that.
 UNNAMED = re.compile(r"^(?:(?:brief|decoy|copy-\d+)\+0x[0-9a-f]+|0x[0-9a-f]+|\[unknown\])$")
 
@@ -37,25 +39,27 @@ class ShortLived(harness.StageCase):
         self.assertGreaterEqual(named, share * total)
         self.assertGreaterEqual(frames[False], share * frames.total())
 
-    def record_blind(self, *options, env=None):
+    def record_blind(self, *options, ring_bytes=ROOM):
         """Records while the loader is stopped: when it goes on, all processes are gone."""
+        env = {"SPANFOLD_TEST_TASK_BYTES": str(ring_bytes)}
         go = self.stage.folder / f"go-{self.id()}"
         command = self.brief("--go", go, *options)
-        running = self.stage.begin_record("-F", FREQ, "-v", command=command, ready="ready", env=env)
+        running = self.stage.begin_record("-F", FREQ, "-v", command=command, env=env)
+        running.await_line("ready", timeout=PATIENCE)
         running.send(signal.SIGSTOP)
         go.touch()
-        running.await_line("programs", timeout=120)
+        running.await_line("programs", timeout=PATIENCE)
         running.send(signal.SIGCONT)
-        return self.stage.finish(running).check()
+        return self.stage.finish(running, PATIENCE).check()
 
     def test_a_thousand_of_20_ms(self):
-        command = self.brief("--processes", "1000", "--ms", "20")
-        recording = self.stage.record("-F", FREQ, command=command, timeout=300).check()
+        command = self.brief("--processes", "1000", "--ms", "20", "--at-once", "4")
+        recording = self.stage.record("-F", FREQ, command=command, timeout=PATIENCE).check()
         self.check_names(recording, 1000)
 
     def test_two_hundred_of_50_ms_and_a_long_flush(self):
-        command = self.brief("--processes", "200", "--ms", "50")
-        recording = self.stage.record("-F", FREQ, "--flush", "10", command=command, timeout=120).check()
+        command = self.brief("--processes", "200", "--ms", "50", "--at-once", "4")
+        recording = self.stage.record("-F", FREQ, "--flush", "10", command=command, timeout=PATIENCE).check()
         self.check_names(recording, 200)
 
     def test_gone_before_anybody_looks(self):
@@ -68,12 +72,13 @@ class ShortLived(harness.StageCase):
         go = self.stage.folder / "go-before"
         parent = self.stage.start(*self.brief("--mode", "fork", "--processes", "30", "--ms", "20", "--go", go,
                                               "--after-ms", "60000"), ready="ready")
-        running = self.stage.begin_record("-F", FREQ, "-v", "--flush", "1")
+        env = {"SPANFOLD_TEST_TASK_BYTES": str(ROOM)}
+        running = self.stage.begin_record("-F", FREQ, "-v", "--flush", "1", env=env)
         running.await_error("debug: spent ")
         running.send(signal.SIGSTOP)
         go.touch()
-        parent.await_line("programs", timeout=60)
-        running.stop(signal.SIGINT)
+        parent.await_line("programs", timeout=PATIENCE)
+        running.stop(signal.SIGINT, PATIENCE)
         parent.stop(signal.SIGKILL)
         recording = harness.Recording(running, 0, running.output).check()
         self.check_names(recording, 30)
@@ -90,13 +95,13 @@ class ShortLived(harness.StageCase):
     def test_files_that_are_gone_too(self):
         """While somebody looks, files are opened in time; names are right in any case."""
         command = self.brief("--mode", "copies", "--processes", "60", "--ms", "20")
-        self.check_names(self.stage.record("-F", FREQ, command=command, timeout=120).check(), 60)
+        self.check_names(self.stage.record("-F", FREQ, command=command, timeout=PATIENCE).check(), 60)
         recording = self.record_blind("--mode", "copies", "--processes", "30", "--ms", "20")
         self.check_names(recording, 30, share=0)
 
     def test_a_ring_that_overflows(self):
         """What was told is not believed beyond a loss: no names, but no wrong ones."""
         options = ("--processes", "40", "--ms", "8", "--chain", "4", "--fixed", "1")
-        recording = self.record_blind(*options, env={"SPANFOLD_TEST_TASK_BYTES": "8192"})
+        recording = self.record_blind(*options, ring_bytes=8192)
         self.assertIn("not told in full", recording.stderr)
         self.check_names(recording, 200, share=0)

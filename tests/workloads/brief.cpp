@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A great many processes that live for milliseconds (brief.h), one after the other, once there is a file `--go`.
+// A great many processes that live for milliseconds (brief.h), `--at-once` at a time, once there is a file `--go`.
 // `--mode`:
 //   exec    each of them executes one of the two programs in turn, and `--chain` more after it
 //   fork    they go on as what forked them
 //   copies  each of them executes a file of its own below `--folder`, that is removed when it has ended
-//   reuse   as exec, but all with one and the same pid
+//   reuse   as exec, but all with one and the same pid, one at a time
 //   leaf    is one of them itself
 // `--fixed 1`: all programs lie at the same addresses.
 #include "brief.h"
@@ -15,8 +15,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include <cerrno>
-#include <cstring>
+#include <deque>
+#include <utility>
 
 [[WORKLOAD_KEEP]] void brief_work(std::uint64_t cpu_ns) { workload::burn(cpu_ns); }
 
@@ -25,6 +25,7 @@ namespace {
 struct Plan {
   std::string mode;
   std::string folder;
+  unsigned at_once = 1;
   pid_t pid = 0;  // of all, in reuse
 };
 
@@ -48,7 +49,8 @@ std::string copy_of(const std::string& path, const std::string& folder, std::uin
   const int from = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   const int to = open(copy.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0755);
   struct stat status {};
-  if (from < 0 || to < 0 || fstat(from, &status) != 0 || sendfile(to, from, nullptr, status.st_size) != status.st_size) {
+  if (from < 0 || to < 0 || fstat(from, &status) != 0 ||
+      sendfile(to, from, nullptr, status.st_size) != status.st_size) {
     std::perror(copy.c_str());
     std::exit(1);
   }
@@ -67,8 +69,7 @@ std::string copy_of(const std::string& path, const std::string& folder, std::uin
   brief::become(leaf.command(program));
 }
 
-// Its exit code: 0, or 3 if it got another pid than it should.
-int run_one(const Plan& plan, const brief::Leaf& leaf) {
+pid_t start_one(const Plan& plan, const brief::Leaf& leaf) {
   const std::string self = brief::own_path();
   std::string program = leaf.serial % 2 == 0 ? self : brief::other_path(self);
   if (plan.mode == "copies") program = copy_of(program, plan.folder, leaf.serial);
@@ -79,27 +80,38 @@ int run_one(const Plan& plan, const brief::Leaf& leaf) {
     std::exit(1);
   }
   if (pid == 0) run_child(plan, leaf, program);
-  int status = 0;
-  waitpid(pid, &status, 0);
-  if (plan.mode == "copies") unlink(program.c_str());
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+  return pid;
 }
 
-void run_all(Plan plan, brief::Leaf leaf, unsigned processes) {
-  unsigned wrong = 0;
+// Waits for the process of `leaf`; false if it was none of them.
+bool end_one(const Plan& plan, const brief::Leaf& leaf, pid_t pid) {
+  int status = 0;
+  waitpid(pid, &status, 0);
+  if (plan.mode == "copies") unlink((plan.folder + "/copy-" + std::to_string(leaf.serial)).c_str());
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+void run_all(Plan plan, const brief::Leaf& first, unsigned processes) {
   if (plan.mode == "reuse") {
     plan.pid = fork();
     if (plan.pid == 0) _exit(0);
     waitpid(plan.pid, nullptr, 0);
   }
-  const std::uint64_t first = leaf.serial;
-  const std::uint64_t end = first + processes * std::uint64_t{1 + leaf.chain};
-  while (leaf.serial < end && wrong < 100 * processes) {
-    const int code = run_one(plan, leaf);
-    if (code == 0) leaf.serial += 1 + leaf.chain;
-    if (code != 0) ++wrong;
+  const std::uint64_t end = first.serial + processes * std::uint64_t{1 + first.chain};
+  std::deque<std::pair<brief::Leaf, pid_t>> running;
+  unsigned wrong = 0;
+  for (brief::Leaf leaf = first; (leaf.serial < end || !running.empty()) && wrong < 100 * processes;) {
+    while (running.size() < plan.at_once && leaf.serial < end) {
+      running.emplace_back(leaf, start_one(plan, leaf));
+      leaf.serial += 1 + leaf.chain;
+    }
+    const auto [oldest, pid] = running.front();
+    running.pop_front();
+    if (end_one(plan, oldest, pid)) continue;
+    ++wrong;
+    leaf = oldest;
   }
-  std::printf("programs %llu wrong %u\n", static_cast<unsigned long long>(leaf.serial - first), wrong);
+  std::printf("programs %llu wrong %u\n", static_cast<unsigned long long>(end - first.serial), wrong);
   std::fflush(stdout);
 }
 
@@ -108,9 +120,11 @@ void run_all(Plan plan, brief::Leaf leaf, unsigned processes) {
 int main(int count, char** words) {
   const workload::Options options(count, words);
   options.allow("--mode", "--serial", "--ms", "--chain", "--ctx-map", "--processes", "--folder", "--fixed", "--go",
-                "--after-ms");
+                "--after-ms", "--at-once");
   const brief::Leaf leaf(options);
-  const Plan plan{.mode = options.text("--mode", "exec"), .folder = options.text("--folder")};
+  const Plan plan{.mode = options.text("--mode", "exec"),
+                  .folder = options.text("--folder"),
+                  .at_once = options.count("--at-once", 1)};
   if (plan.mode == "leaf") {
     leaf.run(brief::kBrief, brief_work);
     return 0;

@@ -52,8 +52,17 @@ struct Leaf {
         chain(options.count("--chain", 0)) {}
 
   [[nodiscard]] std::vector<std::string> command(const std::string& path) const {
-    return {path,        "--mode", "leaf",         "--serial", std::to_string(serial), "--ms",
-            std::to_string(ms), "--chain", std::to_string(chain), "--ctx-map", map};
+    return {path,
+            "--mode",
+            "leaf",
+            "--serial",
+            std::to_string(serial),
+            "--ms",
+            std::to_string(ms),
+            "--chain",
+            std::to_string(chain),
+            "--ctx-map",
+            map};
   }
   void run(Kind kind, void (*work)(std::uint64_t)) const {
     const workload::ContextMap context(map);

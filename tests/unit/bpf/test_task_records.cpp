@@ -66,13 +66,12 @@ TEST_CASE("a mapping tells its file by device and inode, or by build id") {
 }
 
 TEST_CASE("records that are too short, and ranges that are none, are refused") {
-  const std::vector<Bytes> whole = {fork_record(PERF_RECORD_FORK, 20, 21, 20, 100),
-                                    comm_record(20, true, "sh", 100).size() > 24
-                                        ? RecordWriter(PERF_RECORD_COMM, PERF_RECORD_MISC_COMM_EXEC)
-                                              .add(std::uint64_t{20})
-                                              .at(100)
-                                        : Bytes(),
-                                    mapping_record(20, 0x1000, 0x1000, "/bin/sh", 100)};
+  const std::vector<Bytes> whole = {
+      fork_record(PERF_RECORD_FORK, 20, 21, 20, 100),
+      comm_record(20, true, "sh", 100).size() > 24
+          ? RecordWriter(PERF_RECORD_COMM, PERF_RECORD_MISC_COMM_EXEC).add(std::uint64_t{20}).at(100)
+          : Bytes(),
+      mapping_record(20, 0x1000, 0x1000, "/bin/sh", 100)};
   for (const Bytes& record : whole) {
     // The path's padding may go, its end may not.
     const std::size_t least = record.size() - sizeof(std::uint64_t);

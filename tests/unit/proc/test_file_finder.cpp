@@ -169,8 +169,9 @@ TEST_CASE("below the root of the process, if it has another") {
   auto file = std::make_shared<LoggedFile>(*mapping.file);
   file->path = "/program";
   mapping.file = file;
-  const Child child({"/usr/bin/env", "python3", "-c",
-                     "import os, sys, time; os.chroot('" + (folder / "root") + "'); print('there', flush=True); time.sleep(60)"});
+  const Child child(
+      {"/usr/bin/env", "python3", "-c",
+       "import os, sys, time; os.chroot('" + (folder / "root") + "'); print('there', flush=True); time.sleep(60)"});
   REQUIRE(child.line() == "there");
   Finding finding;
   CHECK(finding.find(mapping) == nullptr);
@@ -184,7 +185,8 @@ TEST_CASE("the vDSO is one for all processes of 64 bits") {
   file->path = "[vdso]";
   LoggedMapping mapping{.start = 0x7fff00000000, .file = file};
   for (const std::string& line : lines_of("grep vdso /proc/self/maps")) {
-    mapping.end = mapping.start + std::stoull(line.substr(line.find('-') + 1), nullptr, 16) - std::stoull(line, nullptr, 16);
+    mapping.end =
+        mapping.start + std::stoull(line.substr(line.find('-') + 1), nullptr, 16) - std::stoull(line, nullptr, 16);
   }
   REQUIRE(mapping.end > mapping.start);
   CHECK(finding.find(mapping) != nullptr);

@@ -59,10 +59,10 @@ TEST_CASE("a process that was forked and executed something") {
   CHECK(program_of(look_up(log, 20, 990, 3000)) == "/bin/a");
   CHECK(look_up(log, 20, 990, 3000)->mappings->ranges().size() == 2);
   CHECK(look_up(log, 21, 990, 3000) == nullptr);
-  CHECK(look_up(log, 20, 990, 500) == nullptr);                             // before it was
-  CHECK(look_up(log, 20, 1001, 3000) == nullptr);                           // a later one
-  CHECK(look_up(log, 20, 990, 3000, image_of(0x500000)) == nullptr);        // code elsewhere
-  CHECK(look_up(log, 20, 990, 3000, image_of(kCode, 0x2001)) == nullptr);   // code that is longer
+  CHECK(look_up(log, 20, 990, 500) == nullptr);                            // before it was
+  CHECK(look_up(log, 20, 1001, 3000) == nullptr);                          // a later one
+  CHECK(look_up(log, 20, 990, 3000, image_of(0x500000)) == nullptr);       // code elsewhere
+  CHECK(look_up(log, 20, 990, 3000, image_of(kCode, 0x2001)) == nullptr);  // code that is longer
   CHECK(look_up(log, 20, 990, 3000, ImageTag{}) == nullptr);
   log.on_exit(20, 20, 4000);
   CHECK(program_of(look_up(log, 20, 990, 3500)) == "/bin/a");
