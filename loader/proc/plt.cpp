@@ -28,7 +28,7 @@ std::vector<PltJump> find_x86_64(std::string_view code, std::uint64_t address) {
   constexpr std::string_view kEndbr64("\xf3\x0f\x1e\xfa", 4);
   constexpr std::string_view kBnd("\xf2", 1);
   constexpr std::string_view kJump("\xff\x25", 2);
-  constexpr std::string_view kPush("\x68", 1);
+  constexpr std::string_view kPush("h", 1);
   constexpr std::size_t kShort = 8;
   constexpr std::size_t kLong = 16;
   std::vector<PltJump> jumps;
@@ -80,7 +80,7 @@ std::vector<PltJump> find_arm64(std::string_view code, std::uint64_t address) {
         ((address + i * kWord) & ~std::uint64_t{0xfff}) + static_cast<std::uint64_t>(pages << 12);
     jumps.push_back({.address = address + begin * kWord,
                      .bytes = static_cast<std::uint32_t>((end + 1 - begin) * kWord),
-                     .slot = page + (ldr >> 10 & 0xfff) * 8});
+                     .slot = page + std::uint64_t{ldr >> 10 & 0xfff} * 8});
     i = end;
   }
   return jumps;
@@ -103,12 +103,21 @@ struct Relocations {
   }
 };
 
+// Types of relocations that fill a slot.
+struct SlotTypes {
+  std::uint32_t jump = 0;
+  std::uint32_t data = 0;
+  std::uint32_t chosen = 0;  // by a resolver
+};
+
+SlotTypes slot_types(std::uint16_t machine) {
+  if (machine == EM_AARCH64) return {R_AARCH64_JUMP_SLOT, R_AARCH64_GLOB_DAT, R_AARCH64_IRELATIVE};
+  return {R_X86_64_JUMP_SLOT, R_X86_64_GLOB_DAT, R_X86_64_IRELATIVE};
+}
+
 Relocations read_relocations(const ElfFile& elf, const ByteSource& source, const std::vector<Elf64_Shdr>& sections) {
   Relocations found;
-  const bool arm = elf.machine() == EM_AARCH64;
-  const std::uint32_t jump_slot = arm ? R_AARCH64_JUMP_SLOT : R_X86_64_JUMP_SLOT;
-  const std::uint32_t data_slot = arm ? R_AARCH64_GLOB_DAT : R_X86_64_GLOB_DAT;
-  const std::uint32_t chosen = arm ? R_AARCH64_IRELATIVE : R_X86_64_IRELATIVE;
+  const SlotTypes types = slot_types(elf.machine());
   const auto plt = elf.section_named(".rela.plt");
   std::uint64_t budget = kMaxRelocationsRead;
   for (const Elf64_Shdr& section : sections) {
@@ -121,8 +130,9 @@ Relocations read_relocations(const ElfFile& elf, const ByteSource& source, const
       if (found.by_slot.size() >= kMaxRelocationsKept || found.plt_slots.size() >= kMaxRelocationsKept) return;
       if (of_plt) found.plt_slots.push_back(entry.r_offset);
       Target target{.slot = entry.r_offset};
-      if (type == chosen) target.resolver = static_cast<std::uint64_t>(entry.r_addend);
-      if (type == jump_slot || type == data_slot) target.symbol = static_cast<std::uint32_t>(ELF64_R_SYM(entry.r_info));
+      if (type == types.chosen) target.resolver = static_cast<std::uint64_t>(entry.r_addend);
+      if (type == types.jump || type == types.data)
+        target.symbol = static_cast<std::uint32_t>(ELF64_R_SYM(entry.r_info));
       if (target.resolver != 0 || target.symbol != 0) found.by_slot.push_back(target);
     });
   }
