@@ -22,10 +22,10 @@ struct SpanContext {
 };
 
 // `profile.frame.type` of the OpenTelemetry semantic conventions.
-enum class FrameType : std::uint8_t { kNative, kKernel, kGo, kJvm, kCpython, kV8js, kAbortMarker };
+enum class FrameType : std::uint8_t { kNative, kKernel, kGo, kJvm, kCpython, kV8js, kDotnet, kAbortMarker };
 [[nodiscard]] constexpr std::string_view frame_type_name(FrameType type) {
-  constexpr std::array<std::string_view, 7> kNames = {"native",  "kernel", "go",          "jvm",
-                                                      "cpython", "v8js",   "abort-marker"};
+  constexpr std::array<std::string_view, 8> kNames = {"native",  "kernel", "go",     "jvm",
+                                                      "cpython", "v8js",   "dotnet", "abort-marker"};
   return kNames[static_cast<std::size_t>(type)];
 }
 
@@ -35,7 +35,7 @@ struct Mapping {
   std::uint64_t memory_start = 0;  // bytes, ELF virtual address
   std::uint64_t memory_limit = 0;  // one past the last byte
   std::uint64_t file_offset = 0;   // bytes
-  std::string filename;            // as in /proc/PID/maps, or "[kernel]", "[vdso]", "[module]"
+  std::string filename;            // as in /proc/PID/maps, or "[kernel]", "[vdso]", "[module]", "[anon jit]"
   std::string build_id_gnu;        // hex; empty: the file has none
   std::string build_id_go;         // as the file says; empty: none
   std::string htlhash;             // hex of 16 bytes, OpenTelemetry's fallback id; empty: not to be had
@@ -46,8 +46,8 @@ struct Mapping {
 struct Frame {
   const Mapping* mapping = nullptr;       // null: none (synthetic, or no file behind the address)
   const std::string* function = nullptr;  // demangled; null: not named
-  // ELF virtual address, or a run-time address where mapping is null. Callers carry their return address minus one,
-  // so an address always lies in the instruction that was running or calling.
+  // ELF virtual address, or a run-time address where mapping is null or that of no file. Callers carry their return
+  // address minus one, so an address always lies in the instruction that was running or calling.
   std::uint64_t address = 0;
   FrameType type = FrameType::kNative;
 };

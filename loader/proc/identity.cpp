@@ -7,6 +7,7 @@
 #include <array>
 #include <charconv>
 #include <string>
+#include <vector>
 
 #include "base/file.h"
 #include "proc/procfs.h"
@@ -49,6 +50,22 @@ std::uint64_t tick_ns() {
   return kTickNs;
 }
 
+// The numbers behind `field`, separated by tabs; none where there is no such line, or it holds something else.
+std::vector<std::uint32_t> numbers_of(std::string_view text, std::string_view field) {
+  std::vector<std::uint32_t> numbers;
+  const std::size_t at = text.find(field);
+  if (at == std::string_view::npos) return numbers;
+  text.remove_prefix(at + field.size());
+  text = text.substr(0, text.find('\n'));
+  while (!text.empty() && text.front() == '\t') {
+    text.remove_prefix(1);
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), numbers.emplace_back());
+    if (error != std::errc{}) return {};
+    text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  }
+  return text.empty() ? numbers : std::vector<std::uint32_t>{};
+}
+
 }  // namespace
 
 std::int64_t boot_clock_shift_ns() {
@@ -81,6 +98,19 @@ std::optional<ProcessStat> parse_stat(std::string_view text) {
 std::optional<ProcessStat> read_stat(int process_folder) {
   const auto text = read_at(process_folder, "stat", 4096);
   return text ? parse_stat(*text) : std::nullopt;
+}
+
+std::optional<ProcessStatus> parse_status(std::string_view text) {
+  // Real, effective, saved, file system.
+  const auto user = numbers_of(text, "\nUid:");
+  const auto pids = numbers_of(text, "\nNSpid:");
+  if (user.size() != 4 || pids.empty()) return {};
+  return ProcessStatus{.inner_pid = pids.back(), .user_id = user[1]};
+}
+
+std::optional<ProcessStatus> read_status(int process_folder) {
+  const auto text = read_at(process_folder, "status", 16UL * 1024);
+  return text ? parse_status(*text) : std::nullopt;
 }
 
 bool is_same_process(const ProcessStat& stat, const ProcessKey& key) {

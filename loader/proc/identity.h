@@ -28,6 +28,16 @@ struct ProcessStat {
 // The start time by the kernel's boot clock, cut to a clock tick.
 [[nodiscard]] std::uint64_t start_of(const ProcessStat& stat);
 
+struct ProcessStatus {
+  std::uint32_t inner_pid = 0;  // in the innermost pid namespace: what the process takes its own pid to be
+  std::uint32_t user_id = 0;    // effective, in the reader's user namespace, as those of files are
+};
+
+// The text of /proc/PID/status (proc(5)), lines "NSpid:" and "Uid:". The program's name, the first line, has its
+// newlines escaped. None where one of them is missing or has another form.
+[[nodiscard]] std::optional<ProcessStatus> parse_status(std::string_view text);
+[[nodiscard]] std::optional<ProcessStatus> read_status(int process_folder);
+
 // True where `stat` has the start time of `key`.
 [[nodiscard]] bool is_same_process(const ProcessStat& stat, const ProcessKey& key);
 // True where it also shows `image`, which must be one.

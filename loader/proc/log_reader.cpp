@@ -22,7 +22,7 @@ void LogReader::adopt(std::uint32_t pid, const ImageTag& image) {
   for (std::size_t i = 0; list != nullptr && i < ranges->size(); ++i) {
     // Through the one that lives, while it does: there are more ways to its files.
     const LoggedFile& file = *list->ranges()[i].file;
-    if ((*ranges)[i].has_file()) file.binary = binaries_.of_file(folder.get(), (*ranges)[i]);
+    if ((*ranges)[i].has_file()) file.binary = shared_.binaries.of_file(folder.get(), (*ranges)[i]);
   }
 }
 
@@ -33,21 +33,23 @@ MappingLog::Found LogReader::look_up(const ProcessKey& key, const ImageTag& imag
   return log_.find(key, image, seen_ns);
 }
 
-Process::Region LogReader::region_of(const LoggedMapping& mapping, std::span<const std::uint32_t> pids) {
+void LogReader::add_region(const LoggedMapping& mapping, std::span<const std::uint32_t> pids, Process::Told& told) {
   const LoggedFile& file = *mapping.file;
-  Process::Region region{.start = mapping.start,
-                         .end = mapping.end,
-                         .file_offset = mapping.file_offset,
-                         .device = file.device,
-                         .inode = file.inode,
-                         .binary = finder_.find(mapping, pids)};
-  if (!region.binary && file.name().is_file()) {
-    region.offsets_only = interner_.mapping({.memory_start = mapping.file_offset,
-                                             .memory_limit = mapping.file_offset + (mapping.end - mapping.start),
-                                             .file_offset = mapping.file_offset,
-                                             .filename = file.path});
-  }
-  return region;
+  const MapRange range{.start = mapping.start,
+                       .end = mapping.end,
+                       .file_offset = mapping.file_offset,
+                       .device = file.device,
+                       .inode = file.inode,
+                       .executable = true,
+                       .name = file.path};
+  Process::Region& region = told.regions.emplace_back(Process::Region{.start = mapping.start,
+                                                                      .end = mapping.end,
+                                                                      .file_offset = mapping.file_offset,
+                                                                      .device = file.device,
+                                                                      .inode = file.inode,
+                                                                      .binary = finder_.find(mapping, pids)});
+  Process::judge(range, region, told.signs, shared_.interner);
+  told.whole = told.whole && (region.binary || region.generated || !file.name().is_file());
 }
 
 void LogReader::bring_up(Process& process, const ImageTag& image, std::uint64_t seen_ns) {
@@ -56,12 +58,9 @@ void LogReader::bring_up(Process& process, const ImageTag& image, std::uint64_t 
   std::vector<std::uint32_t> pids = log_.ancestors(process.key().pid, seen_ns);
   pids.insert(pids.begin(), process.key().pid);
   Process::Told told{.image = image, .changed_ns = found.image->changed_ns};
-  for (const LoggedMapping& mapping : found.image->mappings->ranges()) {
-    told.regions.push_back(region_of(mapping, pids));
-    told.whole = told.whole && told.regions.back().offsets_only == nullptr;
-  }
+  for (const LoggedMapping& mapping : found.image->mappings->ranges()) add_region(mapping, pids, told);
   if (found.image->program) told.program = found.image->program->path;
-  process.take(std::move(told), binaries_, interner_);
+  process.take(std::move(told), shared_);
 }
 
 }  // namespace spanfold::proc

@@ -16,7 +16,7 @@ namespace spanfold::proc {
 
 class LogReader {
  public:
-  LogReader(BinaryCache& binaries, Interner& interner) : binaries_(binaries), interner_(interner), finder_(binaries) {}
+  explicit LogReader(Shared& shared) : shared_(shared), finder_(shared.binaries) {}
 
   [[nodiscard]] MappingLog& log() { return log_; }
 
@@ -27,10 +27,9 @@ class LogReader {
  private:
   [[nodiscard]] MappingLog::Found look_up(const ProcessKey& key, const ImageTag& image, std::uint64_t seen_ns);
   void adopt(std::uint32_t pid, const ImageTag& image);
-  Process::Region region_of(const LoggedMapping& mapping, std::span<const std::uint32_t> pids);
+  void add_region(const LoggedMapping& mapping, std::span<const std::uint32_t> pids, Process::Told& told);
 
-  BinaryCache& binaries_;
-  Interner& interner_;
+  Shared& shared_;
   FileFinder finder_;
   MappingLog log_;
 };

@@ -4,6 +4,7 @@
 #include <sys/sysmacros.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 
 namespace spanfold::proc {
@@ -44,6 +45,17 @@ std::optional<MapRange> parse_map_line(std::string_view line) {
   line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
   range.name = line;
   return range;
+}
+
+bool MapRange::is_memory() const {
+  if (!has_file() && (name.empty() || name == "[heap]" || name.starts_with("[anon"))) return true;
+  constexpr std::array<std::string_view, 4> kNames = {"/memfd:", "/dev/zero", "/SYSV", "//anon"};
+  return std::any_of(kNames.begin(), kNames.end(), [&](auto beginning) { return name.starts_with(beginning); });
+}
+
+bool MapRange::is_jit_dump() const {
+  const std::string_view base = std::string_view(name).substr(name.rfind('/') + 1);
+  return has_file() && base.starts_with("jit-") && (base.ends_with(".dump") || base.ends_with(".dump (deleted)"));
 }
 
 void MapsParser::take(std::string_view line) {

@@ -26,6 +26,11 @@ struct MapRange {
 
   [[nodiscard]] bool has_file() const { return inode != 0; }
   [[nodiscard]] bool is_vdso() const { return inode == 0 && name == "[vdso]"; }
+  // Memory that is nothing but memory, whatever the kernel keeps it in: what is executed there was generated, unless
+  // it is an ELF file.
+  [[nodiscard]] bool is_memory() const;
+  // The file that a JIT compiler maps in order to say where it is.
+  [[nodiscard]] bool is_jit_dump() const;
 };
 
 // None where the line does not have the kernel's form.

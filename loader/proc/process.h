@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,10 +12,18 @@
 #include "proc/binary.h"
 #include "proc/binary_cache.h"
 #include "proc/interner.h"
+#include "proc/jit_symbols.h"
 #include "proc/maps.h"
 #include "proc/symbolizer.h"
 
 namespace spanfold::proc {
+
+// What processes share.
+struct Shared {
+  BinaryCache& binaries;
+  Interner& interner;
+  JitBudget& jit;
+};
 
 class Process {
  public:
@@ -26,17 +35,23 @@ class Process {
     std::uint64_t file_offset = 0;
     dev_t device = 0;
     std::uint64_t inode = 0;
-    std::shared_ptr<Binary> binary;         // null: no file, or one that could not be opened
-    const Mapping* offsets_only = nullptr;  // stands in for a file that could not be opened
+    std::shared_ptr<Binary> binary;  // null: no file, or one that could not be opened
+    const Mapping* plain = nullptr;  // stands in where there is no binary; its addresses are offsets
+    bool generated = false;          // what is executed here comes out of no ELF file; no binary and no plain mapping:
+                                     // out of no file at all
   };
+  // Once its binary is known, if there is one: what is executed in `region`, and the signs of a JIT compiler.
+  static void judge(const MapRange& range, Region& region, JitSymbols::Signs& signs, Interner& interner);
+
   // Makes the mappings those of `image`, reading /proc where that was not done yet, is too long ago, or failed for
   // another image. False where the process is gone or runs something else: then nothing is known of its addresses.
-  bool prepare(const ImageTag& image, BinaryCache& binaries, Interner& interner);
+  bool prepare(const ImageTag& image, Shared& shared);
   // What the kernel told of `image` as it happened, up to `changed_ns`.
   struct Told {
     ImageTag image;
     std::uint64_t changed_ns = 0;  // boot time of its last mapping
     std::vector<Region> regions;   // by start
+    JitSymbols::Signs signs;
     bool whole = true;             // all files were found
     std::string program;           // path of what it executed
   };
@@ -44,13 +59,17 @@ class Process {
     return known_ && image_ == image && told_ns_ == changed_ns;
   }
   // Makes the mappings what was told, and reads /proc for what that does not know, where the process still is there.
-  void take(Told told, BinaryCache& binaries, Interner& interner);
+  void take(Told told, Shared& shared);
   // Call where an address lies in no mapping: reads them again, at most every 100 ms, and more and more rarely while
   // that does not help. True where they were read.
-  bool look_again(const ImageTag& image, BinaryCache& binaries, Interner& interner);
+  bool look_again(const ImageTag& image, Shared& shared);
 
   // The executable mapping that holds `address`; null where there is none.
   [[nodiscard]] const Region* region_at(std::uint64_t address) const;
+
+  // The name of generated code, by what the process's JIT compilers say.
+  [[nodiscard]] std::optional<JitName> jit_name(std::uint64_t address, const ImageTag& image, Shared& shared);
+  [[nodiscard]] const JitSymbols& jit() const { return jit_; }
 
   [[nodiscard]] const ProcessKey& key() const { return key_; }
   [[nodiscard]] const ProcessAttributes& attributes() const { return attributes_; }
@@ -64,9 +83,10 @@ class Process {
   void set_idle(bool seen_gone) { idle_ = {.used = false, .seen_gone = seen_gone}; }
 
  private:
-  bool read(const ImageTag& image, BinaryCache& binaries, Interner& interner);
+  bool read(const ImageTag& image, Shared& shared);
   [[nodiscard]] ProcessAttributes attributes_of(const Told& told) const;
-  Region region_of(const MapRange& range, int folder, BinaryCache& binaries, Interner& interner) const;
+  Region region_of(const MapRange& range, int folder, Shared& shared) const;
+  void look_for_jit_logs(const ImageTag& image, JitBudget& budget);
 
   ProcessKey key_;
   ImageTag image_;         // what the mappings belong to
@@ -79,6 +99,7 @@ class Process {
   Idle idle_;
   std::vector<Region> regions_;  // by start
   ProcessAttributes attributes_;
+  JitSymbols jit_;
 };
 
 }  // namespace spanfold::proc

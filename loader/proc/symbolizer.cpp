@@ -6,8 +6,11 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <optional>
+#include <string_view>
 #include <unordered_map>
 
+#include "base/log.h"
 #include "proc/binary_cache.h"
 #include "proc/identity.h"
 #include "proc/interner.h"
@@ -42,6 +45,16 @@ bool correct_trampoline(const Process& process, std::uint64_t return_address, Fr
   return true;
 }
 
+// How to get names; empty where the code may be of anything, a regular expression among others.
+std::string_view remedy(FrameType type) {
+  switch (type) {
+    case FrameType::kV8js: return "start Node with --perf-basic-prof";
+    case FrameType::kJvm: return "run jcmd PID Compiler.perfmap, and start the JVM with -XX:+PreserveFramePointer";
+    case FrameType::kDotnet: return "start it with DOTNET_PerfMapEnabled=1";
+    default: return {};
+  }
+}
+
 }  // namespace
 
 class Symbolizer::Impl {
@@ -49,14 +62,14 @@ class Symbolizer::Impl {
   explicit Impl(Options options)
       : options_(options),
         binaries_(interner_),
-        reader_(binaries_, interner_),
+        reader_(shared_),
         kernel_(interner_, options.local_symbols) {}
 
   MappingLog& log() { return reader_.log(); }
   void notice(const ProcessKey& key, const ImageTag& image, std::uint64_t seen_ns) {
     Process& process = process_of(key);
     reader_.bring_up(process, image, seen_ns);
-    process.prepare(image, binaries_, interner_);
+    process.prepare(image, shared_);
   }
   void prepare_kernel() { (void)kernel_.frame_at(~std::uint64_t{0}); }
   // True where the stack came out of user space by a system call.
@@ -71,16 +84,23 @@ class Symbolizer::Impl {
  private:
   Process& process_of(const ProcessKey& key) { return processes_.try_emplace(key, key).first->second; }
   Frame user_frame(Process& process, const ImageTag& image, std::uint64_t address);
+  std::optional<Frame> generated_frame(Process& process, const ImageTag& image, const Process::Region& region,
+                                       std::uint64_t address);
+  void count(const Process& process, bool named);
   bool is_gone(const Process& process);
 
   Options options_;
   Interner interner_;
   BinaryCache binaries_;
+  JitBudget jit_;
+  Shared shared_{binaries_, interner_, jit_};
   LogReader reader_;
   Kernel kernel_;
   std::unordered_map<ProcessKey, Process, KeyHash> processes_;
   std::size_t stat_budget_ = 0;  // how many idle processes this forget_gone() may still look at closely
   ProcessAttributes no_attributes_;
+  bool said_unnamed_ = false;
+  bool said_left_out_ = false;
 };
 
 bool Symbolizer::Impl::resolve_kernel(std::span<const std::uint64_t> stack, std::vector<Frame>& frames) {
@@ -98,19 +118,50 @@ bool Symbolizer::Impl::resolve_kernel(std::span<const std::uint64_t> stack, std:
 
 Frame Symbolizer::Impl::user_frame(Process& process, const ImageTag& image, std::uint64_t address) {
   const Process::Region* region = process.region_at(address);
-  if (region == nullptr && process.look_again(image, binaries_, interner_)) region = process.region_at(address);
+  if (region == nullptr && process.look_again(image, shared_)) region = process.region_at(address);
   if (region == nullptr) return {.address = address};
+  if (region->generated) {
+    const auto frame = generated_frame(process, image, *region, address);
+    if (frame) return *frame;
+  }
   const std::uint64_t file_offset = address - region->start + region->file_offset;
   if (region->binary) return region->binary->frame_at(file_offset, options_.local_symbols);
-  if (region->offsets_only != nullptr) return {.mapping = region->offsets_only, .address = file_offset};
+  if (region->plain != nullptr) return {.mapping = region->plain, .address = file_offset};
   return {.address = address};
+}
+
+// None where a file is all that is known.
+std::optional<Frame> Symbolizer::Impl::generated_frame(Process& process, const ImageTag& image,
+                                                       const Process::Region& region, std::uint64_t address) {
+  const auto name = options_.local_symbols ? process.jit_name(address, image, shared_) : std::nullopt;
+  if (!name && region.binary) return {};
+  Frame frame{
+      .mapping = interner_.mapping({.filename = "[anon jit]"}), .address = address, .type = process.jit().type()};
+  if (name) {
+    frame.function = name->function;
+    frame.type = name->type;
+  }
+  count(process, name.has_value());
+  return frame;
+}
+
+void Symbolizer::Impl::count(const Process& process, bool named) {
+  ++(named ? jit_.named : jit_.unnamed);
+  const std::string_view hint = remedy(process.jit().type());
+  if (named || said_unnamed_ || hint.empty() || process.jit().has_logs() || !options_.local_symbols) return;
+  said_unnamed_ = true;
+  const ProcessAttributes& attributes = process.attributes();
+  const auto name = std::find_if(attributes.begin(), attributes.end(),
+                                 [](const auto& entry) { return entry.first == "process.executable.name"; });
+  log::warning("generated code of {} (pid {}), and maybe of others, has no names: {}",
+               name == attributes.end() ? "a process" : name->second, process.key().pid, hint);
 }
 
 void Symbolizer::Impl::resolve_user(const ProcessKey& key, const ImageTag& image, std::span<const std::uint64_t> stack,
                                     bool first_exact, std::vector<Frame>& frames) {
   if (stack.empty()) return;
   Process& process = process_of(key);
-  const bool believed = process.prepare(image, binaries_, interner_);
+  const bool believed = process.prepare(image, shared_);
   for (std::size_t i = 0; i < stack.size(); ++i) {
     const std::uint64_t address = looked_up(stack[i], i == 0 && first_exact);
     Frame frame{.address = address};
@@ -156,6 +207,11 @@ void Symbolizer::Impl::forget_gone() {
     place = drop ? processes_.erase(place) : std::next(place);
   }
   binaries_.drop_unused();
+  if ((jit_.ranges_left_out > 0 || jit_.given_up > 0) && !said_left_out_) {
+    said_left_out_ = true;
+    log::warning("JIT compilers say more than is kept: {} ranges of code are left out, {} files are not read",
+                 jit_.ranges_left_out, jit_.given_up);
+  }
 }
 
 void Symbolizer::Impl::forget_all() {
@@ -166,10 +222,14 @@ void Symbolizer::Impl::forget_all() {
 }
 
 Usage Symbolizer::Impl::usage() const {
+  std::size_t jit_bytes = 0;
+  for (const auto& [key, process] : processes_) jit_bytes += process.jit().memory_bytes();
   return {.processes = processes_.size(),
           .files = binaries_.open_files(),
           .names_bytes = interner_.memory_bytes(),
-          .tables_bytes = binaries_.memory_bytes() + kernel_.memory_bytes()};
+          .tables_bytes = binaries_.memory_bytes() + kernel_.memory_bytes() + jit_bytes,
+          .jit_frames = jit_.named + jit_.unnamed,
+          .jit_frames_unnamed = jit_.unnamed};
 }
 
 Symbolizer::Symbolizer(Options options) : impl_(std::make_unique<Impl>(options)) {}

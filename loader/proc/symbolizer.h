@@ -33,7 +33,10 @@ struct Usage {
   std::size_t processes = 0;
   std::size_t files = 0;         // open
   std::size_t names_bytes = 0;   // about: names and mappings that frames point at
-  std::size_t tables_bytes = 0;  // about: symbol tables of files and of the kernel
+  std::size_t tables_bytes = 0;  // about: symbol tables of files, of the kernel and of generated code
+  // Frames of generated code so far, and how many of them no JIT compiler's log has a name for.
+  std::uint64_t jit_frames = 0;
+  std::uint64_t jit_frames_unnamed = 0;
 };
 
 class Symbolizer {
@@ -52,6 +55,10 @@ class Symbolizer {
   // now and then; it is believed only while /proc/PID/stat shows `image` and the start time of `key`. Otherwise its
   // user frames stay without mapping and name, at their run-time address. A file that cannot be opened, or is not
   // certainly the mapped one, gives frames at file offsets with a mapping that has a filename and no id.
+  //
+  // Code that a process generated is named by what its JIT compiler writes to /tmp/perf-PID.map or to the jit-PID.dump
+  // that it maps (jit_symbols.h), as of now: ask soon after the sample. With or without a name, its frames lie at
+  // run-time addresses in a mapping "[anon jit]".
   void resolve(const ProcessKey& key, const ImageTag& image, std::span<const std::uint64_t> kernel,
                std::span<const std::uint64_t> user, std::vector<Frame>& frames);
 

@@ -7,7 +7,7 @@ from . import span_times
 
 ON_CPU = ("samples", "count")
 TABLES = ("mapping", "location", "function", "link", "string", "attribute", "stack")
-FRAME_TYPES = {"native", "kernel", "go", "jvm", "cpython", "v8js", "abort-marker"}
+FRAME_TYPES = {"native", "kernel", "go", "jvm", "cpython", "v8js", "dotnet", "abort-marker"}
 FATES = ("in_span", "background", "idle", "filtered")
 BUILD_IDS = {"process.executable.build_id.gnu": r"([0-9a-f]{2}){1,64}", "process.executable.build_id.go": r".+",
              "process.executable.build_id.htlhash": r"[0-9a-f]{32}"}

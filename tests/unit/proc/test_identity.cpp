@@ -36,6 +36,21 @@ TEST_CASE("stat: cut anywhere before the last field that counts, it is refused")
   CHECK(parse_stat(text.substr(0, enough)));
 }
 
+TEST_CASE("status: the innermost pid and the effective user, or nothing") {
+  const std::string text =
+      "Name:\ta\\nNSpid:\t9\nPid:\t7\nUid:\t1000\t1001\t1002\t1003\nNSpid:\t7012\t33\t1\nKthread:\t0\n";
+  const auto status = parse_status(text);
+  REQUIRE(status);
+  CHECK(status->inner_pid == 1);
+  CHECK(status->user_id == 1001);
+  CHECK(parse_status("Name:\tx\nUid:\t1\t2\t3\t4\nNSpid:\t7")->inner_pid == 7);
+  for (const char* bad : {"", "\nNSpid:\t7\n", "\nUid:\t0\t0\t0\t0\n", "\nUid:\t0\t0\t0\t0\nNSpid:\n",
+                          "\nUid:\t0\t0\nNSpid:\t1\n", "\nUid:\t0\t0\t0\t0\nNSpid:\t1 2\n",
+                          "\nUid:\t0\t0\t0\t-1\nNSpid:\t1\n", "\nUid:\t0\t0\t0\t0\nNSpid:\t99999999999\n"}) {
+    CHECK(!parse_status(bad));
+  }
+}
+
 TEST_CASE("identity: start time to the clock tick, and an image that is one") {
   const ProcessStat stat{.start_ticks = 74207, .image = {1, 2, 3}};
   const ProcessKey key{.start_boottime_ns = 742'073'456'789, .pid = 1};

@@ -52,6 +52,21 @@ TEST_CASE("maps: executable ranges with device, inode, offset and name") {
   CHECK(ranges[7].end == 0xffffffffff601000);
 }
 
+TEST_CASE("maps: memory, and the mark of a JIT compiler") {
+  const auto range = [](std::uint64_t inode, const char* name) { return MapRange{.inode = inode, .name = name}; };
+  for (const char* name : {"", "[heap]", "[anon:v8]"}) CHECK(range(0, name).is_memory());
+  for (const char* name : {"[vdso]", "[vsyscall]", "[uprobes]", "[stack]"}) CHECK(!range(0, name).is_memory());
+  for (const char* name :
+       {"/memfd:doublemapper (deleted)", "/dev/zero (deleted)", "/SYSV00000000 (deleted)", "//anon"}) {
+    CHECK(range(5, name).is_memory());
+  }
+  CHECK(!range(5, "/tmp/memfd:x").is_memory());
+  CHECK(range(5, "/tmp/jit-17.dump").is_jit_dump());
+  CHECK(range(5, "/tmp/jit-17.dump (deleted)").is_jit_dump());
+  CHECK(!range(5, "/tmp/jit-17.dump.bak").is_jit_dump());
+  CHECK(!range(5, "/jit-1.dump/a").is_jit_dump());
+}
+
 TEST_CASE("maps: pieces of any size give the same") {
   const auto whole = parse(kText);
   for (std::size_t bytes = 1; bytes < 200; ++bytes) {

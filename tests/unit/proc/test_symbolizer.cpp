@@ -327,19 +327,15 @@ TEST_CASE("mappings that come later are found") {
   ::munmap(mapped, 8192);
 }
 
-TEST_CASE("memory that is no file, and addresses that are nowhere, stay addresses") {
-  void* memory = ::mmap(nullptr, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  REQUIRE(memory != MAP_FAILED);
+TEST_CASE("addresses that are nowhere stay addresses") {
   Symbolizer symbolizer({});
   const Seen seen = look_at(::getpid());
-  for (const std::uint64_t address :
-       {reinterpret_cast<std::uint64_t>(memory), std::uint64_t{16}, std::uint64_t{0}, ~std::uint64_t{0}}) {
+  for (const std::uint64_t address : {std::uint64_t{16}, std::uint64_t{0}, ~std::uint64_t{0}}) {
     const Frame frame = resolve_one(symbolizer, seen, address);
     CHECK(frame.mapping == nullptr);
     CHECK(frame.function == nullptr);
     CHECK(frame.address == address);
   }
-  ::munmap(memory, 4096);
 }
 
 TEST_CASE("the vDSO has names, a mapping of that name and ids") {
