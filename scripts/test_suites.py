@@ -106,7 +106,7 @@ def suites(build):
     return [
         Suite("house", "tests/house", [*unittest, "tests/house"], read_unittest),
         Suite("unit", "tests/unit/main.cpp", [f"{sanitized}/tests/unit"], read_doctest, (f"{sanitized}/tests/unit",),
-              (f"O={sanitized}", "SAN=1")),
+              (f"O={sanitized}", "SAN=1"), limit_seconds=300),
         # After the unit tests, whose files it reads.
         Suite("otlp", "tests/otlp", [*unittest, "tests/otlp", "--top-level-directory", "tests"], read_unittest,
               limit_seconds=240),

@@ -57,8 +57,8 @@ constexpr std::uint32_t kMoveId = 1;
 template <typename T>
 std::optional<T> front(std::string_view bytes) {
   if (bytes.size() < sizeof(T)) return {};
-  T value;
-  std::memcpy(&value, bytes.data(), sizeof value);
+  std::optional<T> value{T{}};
+  std::memcpy(&*value, bytes.data(), sizeof(T));
   return value;
 }
 

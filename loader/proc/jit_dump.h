@@ -26,7 +26,7 @@ class JitDump final : public JitReader {
   static constexpr std::size_t kMaxMoves = 4096;
 
   [[nodiscard]] std::optional<std::uint64_t> take_header(std::string_view piece) const;
-  void take_load(std::string_view body, std::uint32_t offset, JitTable& table);
+  static void take_load(std::string_view body, std::uint32_t offset, JitTable& table);
   void take_move(std::string_view body, std::uint32_t offset, JitTable& table);
 
   std::uint32_t inner_pid_;

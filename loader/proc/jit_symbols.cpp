@@ -57,7 +57,7 @@ void JitSymbols::adopt(Found found) {
   take(held_[1], std::move(found.map));
 }
 
-std::optional<JitName> JitSymbols::find_in(Held& held, std::uint64_t address, Interner& interner) {
+std::optional<JitName> JitSymbols::find_in(Held& held, std::uint64_t address, Interner& interner) const {
   const JitCode* code = held.log->find(address);
   if (code == nullptr) return {};
   if (held.edition != held.log->edition()) {

@@ -60,7 +60,7 @@ class JitSymbols {
     std::uint32_t edition = 0;
     std::unordered_map<std::uint32_t, JitName> names;  // by place in the log
   };
-  std::optional<JitName> find_in(Held& held, std::uint64_t address, Interner& interner);
+  std::optional<JitName> find_in(Held& held, std::uint64_t address, Interner& interner) const;
 
   Signs signs_;
   std::array<Held, 2> held_;  // the dump, the map

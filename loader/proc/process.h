@@ -52,8 +52,8 @@ class Process {
     std::uint64_t changed_ns = 0;  // boot time of its last mapping
     std::vector<Region> regions;   // by start
     JitSymbols::Signs signs;
-    bool whole = true;             // all files were found
-    std::string program;           // path of what it executed
+    bool whole = true;    // all files were found
+    std::string program;  // path of what it executed
   };
   [[nodiscard]] bool is_told(const ImageTag& image, std::uint64_t changed_ns) const {
     return known_ && image_ == image && told_ns_ == changed_ns;

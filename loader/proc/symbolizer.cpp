@@ -60,10 +60,7 @@ std::string_view remedy(FrameType type) {
 class Symbolizer::Impl {
  public:
   explicit Impl(Options options)
-      : options_(options),
-        binaries_(interner_),
-        reader_(shared_),
-        kernel_(interner_, options.local_symbols) {}
+      : options_(options), binaries_(interner_), reader_(shared_), kernel_(interner_, options.local_symbols) {}
 
   MappingLog& log() { return reader_.log(); }
   void notice(const ProcessKey& key, const ImageTag& image, std::uint64_t seen_ns) {

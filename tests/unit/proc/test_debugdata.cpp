@@ -128,11 +128,11 @@ TEST_CASE("unpack: cut anywhere, or changed at random, nothing crashes and nothi
   if (!have_program("xz")) return;
   const std::string bytes = random_bytes(5'000);
   const std::string honest = packed(bytes);
-  for (std::size_t length = 0; length < honest.size(); ++length) {
+  for (std::size_t length = 0; length < honest.size(); length += 7) {
     REQUIRE(!unpacked(honest.substr(0, length)).has_value());
   }
   std::mt19937 random(5);
-  for (int round = 0; round < 20'000; ++round) {
+  for (int round = 0; round < 2'000; ++round) {
     std::string changed = honest;
     for (unsigned i = 0; i < 1 + random() % 3; ++i) changed[random() % changed.size()] = static_cast<char>(random());
     const auto back = unpacked(changed, {.decoder_memory = 16UL << 20});
