@@ -52,8 +52,8 @@ class JitCase(harness.StageCase):
         kernel.pin(fd, self.stage.ctx_map)
         os.close(fd)
 
-    def worker(self, *command, **kwargs):
-        worker = jit_worker.Worker(*command, **kwargs)
+    def worker(self, *command):
+        worker = jit_worker.Worker(*command, cwd=self.stage.folder)  # some leave files where they start
         self.addCleanup(worker.close)
         return worker
 
@@ -116,7 +116,7 @@ class Node(JitCase):
         self.assertNotIn("has no names", recording.stderr)
 
     def test_dump(self):
-        worker = self.worker("node", "--perf-prof", *self.OPTIONS, self.script, cwd=self.stage.folder)
+        worker = self.worker("node", "--perf-prof", *self.OPTIONS, self.script)
         # V8 writes its dump when it is two megabytes longer, or at its end.
         recording = self.record(worker, flush="60")
         self.check_types(recording, self.check_names(recording, 0.9, self.PATTERN), "v8js")
