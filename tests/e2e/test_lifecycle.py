@@ -22,10 +22,11 @@ LAST_PID = pathlib.Path("/proc/sys/kernel/ns_last_pid")
 
 class LifecycleCase(harness.StageCase):
     MODE = "sweep"
+    BINARIES = ("spans", "family")
 
     @classmethod
     def set_up_stage(cls):
-        cls.writer = cls.stage.start_writer(binaries=["spans", "family"])
+        cls.writer = cls.stage.start_writer(binaries=cls.BINARIES)
 
     def begin_spans(self, *options, workload="spans", freq=499, env=None, record=()):
         """Begins to record a run of the workload."""

@@ -71,7 +71,7 @@ void run_thread(Plan& plan, unsigned thread) {
 
 int main(int count, char** words) {
   const workload::Options options(count, words);
-  options.allow("--threads", "--ids", "--seconds", "--turns", "--pool", "--ctx-map");
+  options.allow("--threads", "--first", "--ids", "--seconds", "--turns", "--pool", "--ctx-map");
   Plan plan;
   plan.shared_ids = options.text("--ids", "shared") == "shared";
   const std::string map = options.text("--ctx-map");  // given: publish by system calls on this map
@@ -81,8 +81,10 @@ int main(int count, char** words) {
   plan.end_ns = workload::steady_ns() + static_cast<std::uint64_t>(options.number("--seconds", 3) * 1e9);
 
   std::vector<std::thread> threads;
-  const unsigned wanted = std::clamp(options.count("--threads", 2), 1U, kMaxThreads);
-  for (unsigned i = 0; i < wanted; ++i) threads.emplace_back([&plan, i] { run_thread(plan, i); });
+  // Processes with other first threads have other functions, and other ids of their own.
+  const unsigned first = std::min(options.count("--first", 0), kMaxThreads - 1);
+  const unsigned wanted = std::clamp(options.count("--threads", 2), 1U, kMaxThreads - first);
+  for (unsigned i = first; i < first + wanted; ++i) threads.emplace_back([&plan, i] { run_thread(plan, i); });
   for (std::thread& thread : threads) thread.join();
   std::printf("spans %llu\n", static_cast<unsigned long long>(plan.spans.load()));
   return 0;
