@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernel's own records: what a child does is told in its order, whatever CPUs it was on, and a full ring is.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 #include <poll.h>
 #include <sched.h>
 #include <sys/mman.h>
@@ -78,11 +79,11 @@ TEST_CASE("forks, mappings, execs and exits come in their order") {
     const auto found = of_pid(lines.lines, pid);
     const std::string number = std::to_string(pid);
     REQUIRE(found.size() > 12);
-    CHECK(found[0] == "fork " + number + " " + number + " by " + std::to_string(::getpid()));
+    CHECK(found[0] == fmt::format("fork {} {} by {}", number, number, ::getpid()));
     for (std::size_t i = 1; i < 9; ++i) CHECK(found[i] == "map " + number + " //anon");
     CHECK(found[9] == "exec " + number);
     CHECK(found[10].starts_with("map " + number + " /"));
-    CHECK(found.back() == "exit " + number + " " + number);
+    CHECK(found.back() == fmt::format("exit {} {}", number, number));
     CHECK(std::stoull(lines.lines.front()) > before_ns - 1'000'000'000);
     CHECK(std::stoull(lines.lines.back()) < boot_clock_ns());
   }

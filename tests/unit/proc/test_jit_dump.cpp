@@ -75,7 +75,7 @@ TEST_CASE("jitdump: moved code keeps its name at its new place") {
 }
 
 TEST_CASE("jitdump: of another process, another version, another byte order, or no log at all") {
-  const auto accepts = [](std::string bytes) {
+  const auto accepts = [](const std::string& bytes) {
     JitDump dump(kPid);
     JitTable table;
     return read_all(dump, bytes + dump_load(0x1000, 0x100, "first"), table);
