@@ -5,6 +5,7 @@ can have, or it is counted where everybody sees it."""
 import collections
 import re
 import signal
+import statistics
 import time
 
 import analysis
@@ -113,8 +114,10 @@ class Many(harness.StageCase):
         self.assertEqual(sum(map(int, said)), lost)
 
     def test_five_hundred_stacks_in_one_span(self):
-        recording, pairs = self.finish(self.begin("--spans", "1", "--stacks", "500", "--rounds", "5"))
+        recording, pairs = self.finish(self.begin("--spans", "1", "--stacks", "500", "--rounds", "30"))
         self.check_all_there(recording)
-        self.assertGreater(len(pairs), 450)
-        # All cost the same: a stack that took in the samples of another one would show.
-        self.assertLess(max(pairs.values()), 5 * sum(pairs.values()) / len(pairs))
+        self.assertGreater(len(pairs), 490)
+        # All cost the same, so counts differ no more than chance has it: none takes in what is another's.
+        mean = sum(pairs.values()) / len(pairs)
+        variance = statistics.pvariance(pairs.values(), mean)
+        self.assertLess(variance / mean, 1.5, sorted(pairs.values()))

@@ -24,8 +24,8 @@ struct Way {
   std::uint64_t spent_ns = 0;
 };
 using Step = void (*)(Way&);
-extern const std::array<std::array<Step, kDigits>, kLevels> branches;
-extern const std::array<Step, kLeaves> leaves;
+extern const std::array<std::array<Step, kDigits>, kLevels> kBranches;
+extern const std::array<Step, kLeaves> kLeafSteps;
 
 template <unsigned kLeaf>
 [[WORKLOAD_KEEP]] void leaf(Way& way) {
@@ -36,9 +36,9 @@ template <unsigned kLeaf>
 template <unsigned kLevel, unsigned kDigit>
 [[WORKLOAD_KEEP]] void branch(Way& way) {
   if constexpr (kLevel + 1 < kLevels) {
-    branches[kLevel + 1][way.digits[kLevel + 1]](way);
+    kBranches[kLevel + 1][way.digits[kLevel + 1]](way);
   } else {
-    leaves[way.leaf](way);
+    kLeafSteps[way.leaf](way);
   }
   asm volatile("" ::"i"(kDigit));  // a frame of its own: no tail call
 }
@@ -55,8 +55,8 @@ template <std::size_t... kLeaf>
 constexpr std::array<Step, kLeaves> all_leaves(std::index_sequence<kLeaf...> /*leaves*/) {
   return {leaf<kLeaf>...};
 }
-const std::array<std::array<Step, kDigits>, kLevels> branches = all_branches(std::make_index_sequence<kLevels>());
-const std::array<Step, kLeaves> leaves = all_leaves(std::make_index_sequence<kLeaves>());
+const std::array<std::array<Step, kDigits>, kLevels> kBranches = all_branches(std::make_index_sequence<kLevels>());
+const std::array<Step, kLeaves> kLeafSteps = all_leaves(std::make_index_sequence<kLeaves>());
 
 namespace {
 
@@ -82,7 +82,7 @@ void run_thread(Plan& plan, unsigned thread) {
     workload::begin(workload::make_ids(1, static_cast<std::uint8_t>(thread), leaf, 17, span));
     for (unsigned i = 0; i < plan.rounds * plan.stacks; ++i) {
       Way way = way_of(i % plan.stacks, leaf, plan.cpu_ns);
-      branches[0][way.digits[0]](way);
+      kBranches[0][way.digits[0]](way);
       plan.spent_ns += way.spent_ns;
     }
     workload::end();
