@@ -103,9 +103,13 @@ std::string container_id(std::string_view cgroup) {
     const std::size_t first = line.find(':');
     const std::size_t second = first == std::string_view::npos ? first : line.find(':', first + 1);
     if (second == std::string_view::npos) return true;
+    std::string_view parent;
     each_part(line.substr(second + 1), '/', [&](std::string_view component) {
       const std::string_view id = id_of_component(component);
-      if (!id.empty()) found = id;
+      // Podman, without systemd, keeps a pod there by its plain id, and in it containers, but conmon too.
+      const bool is_pod = parent == "libpod_parent" && id == component;
+      if (!id.empty() && !is_pod) found = id;
+      parent = component;
       return true;
     });
     return found.empty();  // hierarchies agree: the first that names one is enough

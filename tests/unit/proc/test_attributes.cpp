@@ -55,6 +55,38 @@ TEST_CASE("container.id: docker, containerd, CRI-O, podman, under v1, v2 and hyb
   CHECK(container_id("1:name=systemd:/\n0::/docker/" + kId) == kId);
 }
 
+TEST_CASE("container.id: groups within a container, containers within one, pods and who watches them") {
+  const auto of_path = [](const std::string& path) { return container_id("0::" + path + "\n"); };
+  const std::string pod = "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod26822839_8c92.slice";
+  CHECK(of_path(pod + "/docker-" + kId + ".scope/kube-proxy") == kId);
+  CHECK(of_path("/system.slice/docker-" + kId + ".scope/init.scope") == kId);
+  CHECK(of_path("/system.slice/docker-" + kOther + ".scope/kubelet.slice/kubelet-kubepods.slice/cri-containerd-" + kId +
+                ".scope") == kId);
+  CHECK(of_path("/docker/" + kOther + "/kubelet.slice/kubelet-pod1.slice:cri-containerd:" + kId) == kId);
+  CHECK(of_path("/system.slice/nerdctl-" + kId + ".scope") == kId);
+  CHECK(of_path("/user.slice/user-1000.slice/user@1000.service/user.slice/docker-" + kId + ".scope") == kId);
+  CHECK(of_path("/kubepods/burstable/pod44e2e33e-776b/crio-" + kId) == kId);
+  CHECK(of_path("/kubepods/burstable/pod44e2e33e-776b/crio-conmon-" + kId) == "");
+  CHECK(of_path(pod + "/crio-conmon-" + kId + ".scope") == "");
+  // Podman: --cgroups=split, and pods under systemd and under cgroupfs.
+  CHECK(of_path("/system.slice/shop.service/libpod-payload-" + kId) == kId);
+  CHECK(of_path("/system.slice/shop.service/runtime") == "");
+  CHECK(of_path("/machine.slice/machine-libpod_pod_" + kOther + ".slice/libpod-" + kId + ".scope/container") == kId);
+  CHECK(of_path("/machine.slice/machine-libpod_pod_" + kOther + ".slice/libpod-conmon-" + kId + ".scope") == "");
+  CHECK(of_path("/libpod_parent/libpod-" + kId) == kId);
+  CHECK(of_path("/libpod_parent/" + kOther + "/libpod-" + kId) == kId);
+  CHECK(of_path("/libpod_parent/" + kOther + "/conmon") == "");
+  CHECK(of_path("/libpod_parent/conmon") == "");
+}
+
+TEST_CASE("container.id: hybrid hierarchies, whichever of them names the container") {
+  CHECK(container_id("13:pids:/libpod_parent/libpod-" + kId + "\n1:name=systemd:/\n0::/\n") == kId);
+  CHECK(container_id("11:cpuset:/\n10:pids:/system.slice/docker.service\n1:name=systemd:/docker/" + kId + "\n0::/\n") ==
+        kId);
+  CHECK(container_id("4:memory:/kubepods/besteffort/pod1/" + kId + "\n0::/system.slice/containerd.service\n") == kId);
+  CHECK(container_id("1:name=systemd:/\n0::/kubepods.slice/cri-containerd-" + kId + ".scope\n") == kId);
+}
+
 TEST_CASE("container.id: none where there is none") {
   CHECK(container_id("") == "");
   CHECK(container_id("0::/\n") == "");
