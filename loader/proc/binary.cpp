@@ -16,6 +16,10 @@ Binary::Binary(std::shared_ptr<const ByteSource> source, std::string filename, s
   segment_mappings_.resize(elf_->code().size());
 }
 
+void Binary::look_for_debug_file(int process_folder, const std::string& path) {
+  if (elf_ && !symbols_) debug_candidates_ = open_debug_candidates(process_folder, path, *elf_, *source_);
+}
+
 const Mapping* Binary::make_mapping(std::uint64_t start, std::uint64_t bytes, std::uint64_t file_offset) {
   if (htlhash_.empty()) htlhash_ = htlhash_of_file(*source_);
   return interner_.mapping({.memory_start = start,
@@ -40,8 +44,9 @@ const Mapping* Binary::whole_mapping() {
 
 const SymbolTable& Binary::symbols() {
   if (!symbols_) {
-    symbols_ = SymbolTable::read(source_);
-    if (!source_->unchanged()) symbols_.emplace();
+    symbols_ = SymbolTable::read(source_, choose_debug_file(debug_candidates_, *elf_));
+    debug_candidates_.clear();
+    if (!source_->unchanged() || !symbols_->unchanged()) symbols_.emplace();
   }
   return *symbols_;
 }
@@ -50,7 +55,7 @@ const std::string* Binary::function_of(std::size_t index) {
   const auto [place, added] = functions_.try_emplace(index, nullptr);
   if (added) {
     const std::string raw = symbols().name(index);
-    if (!raw.empty() && source_->unchanged()) place->second = interner_.name(demangle(raw));
+    if (!raw.empty() && source_->unchanged() && symbols().unchanged()) place->second = interner_.name(demangle(raw));
   }
   return place->second;
 }

@@ -12,6 +12,7 @@
 
 #include "base/frame.h"
 #include "proc/byte_source.h"
+#include "proc/debug_file.h"
 #include "proc/elf_file.h"
 #include "proc/interner.h"
 #include "proc/symbol_table.h"
@@ -22,6 +23,10 @@ class Binary {
  public:
   // `filename` is what its mappings are called. `htlhash` empty: computed from the source when it is needed.
   Binary(std::shared_ptr<const ByteSource> source, std::string filename, std::string htlhash, Interner& interner);
+
+  // Call before the first name is asked for, while the process is there: opens what may be the debug file, below the
+  // open folder `root`, where `path` leads to this file.
+  void look_for_debug_file(int root, const std::string& path);
 
   // The frame of the instruction at `file_offset`. Without `names`, or where no symbol covers it, it has no function.
   // An offset that no executable segment holds, or a file that is no ELF file, gives a mapping that spans the file and
@@ -50,6 +55,7 @@ class Binary {
   Interner& interner_;
   std::optional<ElfFile> elf_;
   BuildIds ids_;
+  std::vector<DebugCandidate> debug_candidates_;  // until symbols are read
   std::optional<SymbolTable> symbols_;
   std::unordered_map<std::size_t, const std::string*> functions_;  // by index in the table; null: no name to be had
   std::vector<const Mapping*> segment_mappings_;                   // by position in elf_->code(); null: not made yet

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "base/log.h"
+#include "proc/procfs.h"
 
 namespace spanfold::proc {
 namespace {
@@ -33,6 +34,12 @@ std::string shown_name(const MapRange& range, nlink_t links) {
   return std::string(name);
 }
 
+// The kernel's paths begin at our root, or at that of another mount namespace; a process in a chroot has a root below.
+std::string path_in_root(int process_folder, const std::string& name) {
+  const std::string root = read_link_at(process_folder, "root");
+  return root != "/" && name.starts_with(root + "/") ? name.substr(root.size()) : name;
+}
+
 }  // namespace
 
 BinaryCache::BinaryCache(Interner& interner) : interner_(interner), max_files_(file_budget()) {}
@@ -51,8 +58,8 @@ std::shared_ptr<Binary> BinaryCache::of_file(int process_folder, const MapRange&
     return nullptr;
   }
   const bool exact = file->exact;
-  std::string name = shown_name(range, file->status.st_nlink);
-  auto binary = of_opened(std::move(*file), std::move(name));
+  const std::string name = shown_name(range, file->status.st_nlink);
+  auto binary = of_opened(process_folder, std::move(*file), name);
   if (exact) exact_.emplace(maps_id, binary);
   return binary;
 }
@@ -62,7 +69,7 @@ bool BinaryCache::make_room() {
   return files_.size() < max_files_;
 }
 
-std::shared_ptr<Binary> BinaryCache::of_opened(OpenedFile file, std::string name) {
+std::shared_ptr<Binary> BinaryCache::of_opened(int process_folder, OpenedFile file, const std::string& name) {
   if (!make_room()) return nullptr;
   constexpr std::int64_t kSecondNs = 1'000'000'000;
   const struct stat& status = file.status;
@@ -71,7 +78,8 @@ std::shared_ptr<Binary> BinaryCache::of_opened(OpenedFile file, std::string name
   std::shared_ptr<Binary>& binary = files_[id];
   if (!binary) {
     auto source = std::make_unique<FileSource>(std::move(file.fd), status);
-    binary = std::make_shared<Binary>(std::move(source), std::move(name), "", interner_);
+    binary = std::make_shared<Binary>(std::move(source), name, "", interner_);
+    binary->look_for_debug_file(process_folder, path_in_root(process_folder, name));
   }
   return binary;
 }

@@ -24,8 +24,9 @@ class BinaryCache {
   // The binary behind a range with a file, opened through an open folder /proc/PID where it is not known yet. Null
   // where it cannot be opened, is not certainly the one that is mapped, or too many are open already.
   [[nodiscard]] std::shared_ptr<Binary> of_file(int process_folder, const MapRange& range);
-  // The binary in an open file that the caller holds for the right one, called `name`. Null: too many are open.
-  [[nodiscard]] std::shared_ptr<Binary> of_opened(OpenedFile file, std::string name);
+  // The binary in an open file that the caller holds for the right one, called `name`, which a process with that open
+  // folder /proc/PID sees. Null: too many are open.
+  [[nodiscard]] std::shared_ptr<Binary> of_opened(int process_folder, OpenedFile file, const std::string& name);
   // One that is open already and has this GNU build id, in hex; null where there is none.
   [[nodiscard]] std::shared_ptr<Binary> of_build_id(const std::string& build_id) const;
   // The vDSO behind `range`, copied from the memory of the process; equal images are one binary. Null where that fails.

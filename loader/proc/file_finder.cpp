@@ -67,7 +67,7 @@ std::shared_ptr<Binary> FileFinder::open(const LoggedMapping& mapping, std::uint
   auto opened = folder ? open_path(folder.get(), file.path) : std::nullopt;
   if (!opened) return nullptr;
   if (!file.build_id.empty()) {
-    auto binary = binaries_.of_opened(std::move(*opened), file.path);
+    auto binary = binaries_.of_opened(folder.get(), std::move(*opened), file.path);
     if (!binary || binary->build_ids().gnu != hex(file.build_id)) return nullptr;
     file.good_since_ns = 0;
     return binary;
@@ -76,7 +76,7 @@ std::shared_ptr<Binary> FileFinder::open(const LoggedMapping& mapping, std::uint
   const auto since_ns = good_since_ns(opened->fd.get());
   if (!since_ns || *since_ns > mapping.boottime_ns) return nullptr;
   file.good_since_ns = *since_ns;
-  return binaries_.of_opened(std::move(*opened), file.path);
+  return binaries_.of_opened(folder.get(), std::move(*opened), file.path);
 }
 
 // The kernel has one for each ABI. Ours is that of all whose addresses do not fit into 32 bits.

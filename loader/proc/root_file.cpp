@@ -12,12 +12,19 @@
 
 namespace spanfold::proc {
 
-Fd locate_by_openat2(int root, const std::string& path) {
+namespace {
+
+Fd locate_below(int root, const std::string& path, LastLink last_link) {
   open_how how{};
-  how.flags = O_PATH | O_NOFOLLOW | O_CLOEXEC;
+  how.flags = O_PATH | O_CLOEXEC;
+  if (last_link == LastLink::kRefused) how.flags |= O_NOFOLLOW;
   how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
   return Fd(static_cast<int>(::syscall(SYS_openat2, root, path.c_str(), &how, sizeof how)));
 }
+
+}  // namespace
+
+Fd locate_by_openat2(int root, const std::string& path) { return locate_below(root, path, LastLink::kRefused); }
 
 Fd locate_by_walking(int root, const std::string& path) {
   Fd here(::openat(root, ".", O_PATH | O_DIRECTORY | O_CLOEXEC));
@@ -34,10 +41,10 @@ Fd locate_by_walking(int root, const std::string& path) {
   return here;
 }
 
-std::optional<RootFile> open_in_root(int process_folder, const std::string& path) {
+std::optional<RootFile> open_in_root(int process_folder, const std::string& path, LastLink last_link) {
   const Fd root(::openat(process_folder, "root", O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (!root) return {};
-  Fd located = locate_by_openat2(root.get(), path);
+  Fd located = locate_below(root.get(), path, last_link);
   if (!located && errno == ENOSYS) located = locate_by_walking(root.get(), path);
   RootFile file;
   if (!located || ::fstat(located.get(), &file.status) != 0 || !S_ISREG(file.status.st_mode)) return {};

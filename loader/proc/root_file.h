@@ -19,8 +19,10 @@ struct RootFile {
 
 // `path` is absolute; `process_folder` is an open folder /proc/PID. Links on the way stay within the root, and are not
 // followed at all where the kernel cannot promise that (before 5.6). None where the last component is no regular file:
-// a link, a FIFO or a device is looked at, but never opened.
-[[nodiscard]] std::optional<RootFile> open_in_root(int process_folder, const std::string& path);
+// a FIFO or a device is looked at, but never opened, and so is a link unless it may be followed.
+enum class LastLink : unsigned char { kRefused, kFollowed };
+[[nodiscard]] std::optional<RootFile> open_in_root(int process_folder, const std::string& path,
+                                                   LastLink last_link = LastLink::kRefused);
 
 // Each way alone, for tests. Both give an O_PATH descriptor.
 [[nodiscard]] Fd locate_by_openat2(int root, const std::string& path);

@@ -59,6 +59,10 @@ std::string SymbolNames::at(std::uint32_t name) const {
   return text;
 }
 
+bool SymbolNames::unchanged() const {
+  return std::all_of(parts_.begin(), parts_.end(), [](const Part& part) { return part.source->unchanged(); });
+}
+
 void SymbolNames::keep_only_named(const ByteSource& source, std::vector<SymbolRange>& ranges) {
   const std::size_t count = parts_.size();
   for (std::size_t i = 0; i < count; ++i) {

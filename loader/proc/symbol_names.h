@@ -31,6 +31,9 @@ class SymbolNames {
   // Read now, up to its NUL; empty where that fails.
   [[nodiscard]] std::string at(std::uint32_t name) const;
 
+  // False once somebody has written into a source.
+  [[nodiscard]] bool unchanged() const;
+
   // Copies those strings of `source` that `ranges` name, so that nothing needs `source` any more, and turns the ranges
   // to the copies.
   void keep_only_named(const ByteSource& source, std::vector<SymbolRange>& ranges);

@@ -21,13 +21,16 @@ std::shared_ptr<const MemorySource> unpack_debugdata(const ElfFile& elf, const B
 
 }  // namespace
 
-SymbolTable SymbolTable::read(const std::shared_ptr<const ByteSource>& file) {
+SymbolTable SymbolTable::read(const std::shared_ptr<const ByteSource>& file,
+                              const std::shared_ptr<const ByteSource>& debug_file) {
   SymbolTable table;
   const auto elf = ElfFile::read(*file);
   if (!elf) return table;
   SymbolCollector collector(elf->code(), table.names_);
   std::shared_ptr<const MemorySource> unpacked;
-  if (!collector.add_symbols(*elf, file, SHT_SYMTAB)) {
+  const auto debug_elf = debug_file ? ElfFile::read(*debug_file) : std::nullopt;
+  if (!collector.add_symbols(*elf, file, SHT_SYMTAB) &&
+      (!debug_elf || !collector.add_symbols(*debug_elf, debug_file, SHT_SYMTAB))) {
     unpacked = unpack_debugdata(*elf, *file);
     if (unpacked) (void)collector.add_symbols(*ElfFile::read(*unpacked), unpacked, SHT_SYMTAB);
     (void)collector.add_symbols(*elf, file, SHT_DYNSYM);

@@ -68,6 +68,10 @@ TEST_CASE("root file: regular files only, and nothing blocks") {
   REQUIRE(::mkfifo((folder / "fifo").c_str(), 0600) == 0);
   std::filesystem::create_symlink("file", folder / "link");
   for (const char* name : {"fifo", "link", "missing", "."}) CHECK(!open_in_root(own.get(), folder / name));
+  CHECK(open_in_root(own.get(), folder / "link", LastLink::kFollowed));
+  for (const char* name : {"fifo", "missing", "."}) {
+    CHECK(!open_in_root(own.get(), folder / name, LastLink::kFollowed));
+  }
   CHECK(!open_in_root(own.get(), "/dev/zero"));
 }
 
