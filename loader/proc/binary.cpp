@@ -60,15 +60,23 @@ const std::string* Binary::function_of(std::size_t index) {
   return place->second;
 }
 
+FrameType Binary::type_of(std::uint64_t address) {
+  if (!go_is_known_) {
+    go_ = GoTable::find(*elf_, *source_);
+    go_is_known_ = true;
+  }
+  // The Go linker marks what it links; without its table, C in such a file (cgo) goes with the rest.
+  const bool is_go = go_ ? go_->holds(address) : !ids_.go.empty();
+  return is_go ? FrameType::kGo : FrameType::kNative;
+}
+
 Frame Binary::frame_at(std::uint64_t file_offset, bool names) {
   const CodeSegment* segment = elf_ ? elf_->segment_at(file_offset) : nullptr;
   if (segment == nullptr) return {.mapping = whole_mapping(), .address = file_offset};
-  Frame frame{.mapping = mapping_of(*segment),
-              .address = file_offset - segment->file_offset + segment->virtual_address,
-              // The Go linker marks what it links; C in such a file (cgo) is rare enough to go with it.
-              .type = ids_.go.empty() ? FrameType::kNative : FrameType::kGo};
+  const std::uint64_t address = file_offset - segment->file_offset + segment->virtual_address;
+  Frame frame{.mapping = mapping_of(*segment), .address = address, .type = type_of(address)};
   if (!names) return frame;
-  const std::size_t index = symbols().find(frame.address);
+  const std::size_t index = symbols().find(address);
   if (index != SymbolRanges::kNone) frame.function = function_of(index);
   return frame;
 }

@@ -14,6 +14,7 @@
 #include "proc/byte_source.h"
 #include "proc/debug_file.h"
 #include "proc/elf_file.h"
+#include "proc/go_table.h"
 #include "proc/interner.h"
 #include "proc/symbol_table.h"
 
@@ -47,6 +48,7 @@ class Binary {
   const Mapping* mapping_of(const CodeSegment& segment);
   const Mapping* whole_mapping();
   const SymbolTable& symbols();
+  FrameType type_of(std::uint64_t address);
   const std::string* function_of(std::size_t index);
 
   std::shared_ptr<const ByteSource> source_;
@@ -57,6 +59,8 @@ class Binary {
   BuildIds ids_;
   std::vector<DebugCandidate> debug_candidates_;  // until symbols are read
   std::optional<SymbolTable> symbols_;
+  bool go_is_known_ = false;
+  std::optional<GoTable> go_;
   std::unordered_map<std::size_t, const std::string*> functions_;  // by index in the table; null: no name to be had
   std::vector<const Mapping*> segment_mappings_;                   // by position in elf_->code(); null: not made yet
   const Mapping* whole_mapping_ = nullptr;

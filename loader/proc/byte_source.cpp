@@ -63,4 +63,18 @@ std::string_view WindowReader::text_at(std::uint64_t offset, std::uint64_t limit
   return joined_;
 }
 
+std::string_view WindowReader::bytes_at(std::uint64_t offset, std::size_t bytes) {
+  joined_.clear();
+  while (joined_.size() < bytes) {
+    const Window& window = window_of(offset);
+    const std::uint64_t skip = offset - window.start;
+    if (skip >= window.bytes.size()) break;
+    const std::string_view part = std::string_view(window.bytes).substr(skip, bytes - joined_.size());
+    if (part.size() == bytes) return part;
+    joined_ += part;
+    offset += part.size();
+  }
+  return joined_;
+}
+
 }  // namespace spanfold::proc

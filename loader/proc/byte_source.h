@@ -92,6 +92,8 @@ class WindowReader {
   // The text at `offset` up to its NUL, at most `max_bytes` and never past `limit` (an offset). Empty where nothing
   // can be read. Valid until the next call.
   [[nodiscard]] std::string_view text_at(std::uint64_t offset, std::uint64_t limit, std::size_t max_bytes);
+  // The `bytes` bytes at `offset`, fewer at the end of the source. Valid until the next call.
+  [[nodiscard]] std::string_view bytes_at(std::uint64_t offset, std::size_t bytes);
 
  private:
   static constexpr std::size_t kWindowBytes = 64UL * 1024;

@@ -97,6 +97,21 @@ void SymbolCollector::add(const Elf64_Sym& symbol, const std::vector<Elf64_Shdr>
        .rank = *rank});
 }
 
+void SymbolCollector::add_go(const GoTable& table, const std::shared_ptr<const ByteSource>& source) {
+  const auto names_begin = names_.add(source, table.names_offset(), table.names_bytes());
+  if (!names_begin) return;
+  table.each_function(*source, [&](const GoTable::Function& function) {
+    const CodeSegment* segment = segment_of(function.begin, code_);
+    const std::uint64_t start = function.begin - base_;
+    if (segment == nullptr || start >= kMax32) return;
+    const std::uint64_t room = segment->virtual_address + segment->memory_bytes - function.begin;
+    const std::uint64_t bytes = std::min({function.end - function.begin, room, kMax32 - start});
+    candidates_.push_back({.start = static_cast<std::uint32_t>(start),
+                           .bytes = static_cast<std::uint32_t>(bytes),
+                           .name = *names_begin + function.name});
+  });
+}
+
 void SymbolCollector::add_plt(const ElfFile& elf, const std::shared_ptr<const ByteSource>& source) {
   stubs_ = read_plt(elf, *source);
   if (stubs_.empty()) return;

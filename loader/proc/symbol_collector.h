@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "proc/elf_file.h"
+#include "proc/go_table.h"
 #include "proc/plt.h"
 #include "proc/symbol_names.h"
 #include "proc/symbol_ranges.h"
@@ -24,6 +25,8 @@ class SymbolCollector {
   // The functions of the first table of `type` (SHT_SYMTAB, SHT_DYNSYM) that has any; false where none has. `source` is
   // what `elf` reads.
   bool add_symbols(const ElfFile& elf, const std::shared_ptr<const ByteSource>& source, std::uint32_t type);
+  // The functions of a Go program.
+  void add_go(const GoTable& table, const std::shared_ptr<const ByteSource>& source);
   // The stubs that call other files.
   void add_plt(const ElfFile& elf, const std::shared_ptr<const ByteSource>& source);
 

@@ -2,6 +2,7 @@
 #include "proc/symbol_table.h"
 
 #include "proc/elf_file.h"
+#include "proc/go_table.h"
 #include "proc/symbol_collector.h"
 #include "proc/unpack_xz.h"
 
@@ -33,6 +34,8 @@ SymbolTable SymbolTable::read(const std::shared_ptr<const ByteSource>& file,
       (!debug_elf || !collector.add_symbols(*debug_elf, debug_file, SHT_SYMTAB))) {
     unpacked = unpack_debugdata(*elf, *file);
     if (unpacked) (void)collector.add_symbols(*ElfFile::read(*unpacked), unpacked, SHT_SYMTAB);
+    const auto go = GoTable::find(*elf, *file);
+    if (go) collector.add_go(*go, file);
     (void)collector.add_symbols(*elf, file, SHT_DYNSYM);
   }
   collector.add_plt(*elf, file);

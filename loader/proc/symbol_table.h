@@ -2,12 +2,12 @@
 // The functions of one ELF file: 12 bytes each in memory, names stay in the file until somebody asks.
 //
 // Which symbols count: of .symtab; or, where that has no function, of the .symtab of the debug file; or, where there is
-// none, of .gnu_debugdata (a packed .symtab of what .dynsym lacks) and .dynsym together. Of these, those of type FUNC
-// and GNU_IFUNC, and those without a type in an executable section (assembly) unless they are local and have no size
-// (labels), as far as they lie in an executable PT_LOAD. Who wins where several claim a byte is said at decide_ranges;
-// the ranks are: a type before none, then global, weak, local; then the name with fewer leading underscores, the
-// shorter, the first in byte order. A symbol without a size ends with its section. Where no symbol lies, stubs that
-// call other files are "name@plt". An address that none of them covers has no name.
+// none, of .gnu_debugdata (a packed .symtab of what .dynsym lacks), of Go's line table and of .dynsym together. Of
+// these, those of type FUNC and GNU_IFUNC, and those without a type in an executable section (assembly) unless they are
+// local and have no size (labels), as far as they lie in an executable PT_LOAD. Who wins where several claim a byte is
+// said at decide_ranges; the ranks are: a type before none, then global, weak, local; then the name with fewer leading
+// underscores, the shorter, the first in byte order. A symbol without a size ends with its section. Where no symbol
+// lies, stubs that call other files are "name@plt". An address that none of them covers has no name.
 #pragma once
 
 #include <cstdint>
