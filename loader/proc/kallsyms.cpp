@@ -139,8 +139,8 @@ void Kallsyms::finish() {
   }
   ranges.shrink_to_fit();
   names_.shrink_to_fit();
-  symbols_ = {};
-  module_names_ = {};
+  symbols_ = std::vector<Line>();  // `= {}` would keep the memory
+  module_names_ = std::vector<std::string>();
   ranges_ = SymbolRanges(base, std::move(ranges));
 }
 
@@ -157,7 +157,8 @@ Kallsyms::Found Kallsyms::find(std::uint64_t address) const {
 }
 
 std::size_t Kallsyms::memory_bytes() const {
-  return ranges_.memory_bytes() + names_.capacity() + modules_.capacity() * sizeof(Module);
+  return ranges_.memory_bytes() + names_.capacity() + modules_.capacity() * sizeof(Module) +
+         symbols_.capacity() * sizeof(Line);
 }
 
 }  // namespace spanfold::proc

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 
-#include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "proc/build_id.h"
@@ -17,12 +16,13 @@ namespace spanfold::proc {
 namespace {
 
 constexpr std::uint64_t kSecondNs = 1'000'000'000;
-constexpr std::uint64_t kCompareListNs = kSecondNs;     // a hundred microseconds each
-constexpr std::uint64_t kBelieveNs = 60 * kSecondNs;    // 60 ms each: a thousandth of a CPU
+constexpr std::uint64_t kCompareNs = kSecondNs;         // a hundred microseconds each
+constexpr std::uint64_t kBelieveNs = 60 * kSecondNs;    // reading takes 60 ms: a thousandth of a CPU
+constexpr std::uint64_t kReadTimesCost = 100;           // where something changed; a hundredth at the worst
 constexpr std::size_t kMaxKallsymsBytes = 256UL << 20;  // 5 to 20 MB on real hosts
-constexpr std::size_t kMaxListBytes = 1UL << 20;
 constexpr std::size_t kMaxNotesBytes = 64UL * 1024;
 constexpr std::string_view kKernel = "[kernel]";
+constexpr std::string_view kPrograms = "[bpf]";
 
 // "[name]" → its build id, in hex.
 std::string build_id_of(std::string_view module) {
@@ -36,11 +36,6 @@ std::string build_id_of(std::string_view module) {
   const auto notes = read_file(path, kMaxNotesBytes);
   if (notes) collect_notes(*notes, 4, ids);
   return ids.gnu;
-}
-
-std::string read_module_list() {
-  auto list = read_file("/proc/modules", kMaxListBytes);
-  return list ? *std::move(list) : std::string();  // a kernel without modules has no such file
 }
 
 template <std::size_t Size>
@@ -64,15 +59,18 @@ bool Kernel::is_syscall_entry(std::string_view symbol) {
   return starts_with_one(symbol, kEntries);
 }
 
-void Kernel::read() {
+void Kernel::read(std::uint64_t now_ns) {
   functions_.clear();
   mappings_.clear();
-  module_list_ = read_module_list();
+  const std::uint64_t begin_ns = boot_clock_ns();
+  code_ = KernelCode::now();  // first: what changes while the table is read is seen at the next comparison
+  changed_ = lost_program_ = false;
   Kallsyms& symbols = symbols_.emplace();
   const bool good = read_pieces_at(AT_FDCWD, "/proc/kallsyms", kMaxKallsymsBytes,
                                    [&](std::string_view piece) { symbols.feed(piece); });
   symbols.finish();
-  read_ns_ = list_checked_ns_ = boot_clock_ns();
+  read_ns_ = compared_ns_ = now_ns;
+  read_cost_ns_ = boot_clock_ns() - begin_ns;
   const bool useless = !good || symbols.hidden() || symbols.size() == 0;
   if (useless && !said_hidden_) {
     log::warning("kernel functions have no names: /proc/kallsyms {}",
@@ -81,14 +79,18 @@ void Kernel::read() {
   }
 }
 
-void Kernel::read_again_if_needed(const Kallsyms::Found& found) {
+void Kernel::read_again_if_needed(const Kallsyms::Found& found, std::uint64_t now_ns) {
   if (symbols_->size() == 0) return;
-  const std::uint64_t now_ns = boot_clock_ns();
-  const bool moves = found.module == nullptr || found.module->name == "[bpf]";
-  if (moves && now_ns - read_ns_ >= kBelieveNs) return read();
-  if (now_ns - list_checked_ns_ < kCompareListNs) return;
-  list_checked_ns_ = now_ns;
-  if (read_module_list() != module_list_) read();
+  if (now_ns - compared_ns_ >= kCompareNs) {
+    compared_ns_ = now_ns;
+    const KernelCode code = KernelCode::now();
+    changed_ = changed_ || code != code_;
+    lost_program_ = lost_program_ || code.lost_program_of(code_);
+  }
+  // Trampolines come and go with neither a module nor a program.
+  const bool unseen = found.module == nullptr || (found.module->name == kPrograms && !code_.knows_programs);
+  const std::uint64_t age_ns = now_ns - read_ns_;
+  if ((changed_ && age_ns >= kReadTimesCost * read_cost_ns_) || (unseen && age_ns >= kBelieveNs)) read(now_ns);
 }
 
 const Mapping* Kernel::mapping_of(const std::string& module) {
@@ -108,18 +110,19 @@ const Mapping* Kernel::mapping_of(const std::string& module) {
   return place->second;
 }
 
-Kernel::Located Kernel::frame_at(std::uint64_t address) {
-  if (!symbols_) read();
+Kernel::Located Kernel::frame_at(std::uint64_t address, std::uint64_t now_ns) {
+  if (!symbols_) read(now_ns);
   Kallsyms::Found found = symbols_->find(address);
   if (found.module == nullptr || found.module->name != kKernel) {
-    read_again_if_needed(found);
+    read_again_if_needed(found, now_ns);
     found = symbols_->find(address);
   }
   Located located{.frame = {.address = address, .type = FrameType::kKernel}, .symbol = found.name};
   if (found.module == nullptr) return located;
   located.frame.mapping = mapping_of(found.module->name);
   located.frame.address = found.module_offset;
-  if (!names_ || found.name.empty()) return located;
+  const bool doubtful = lost_program_ && found.module->name == kPrograms;
+  if (!names_ || found.name.empty() || doubtful) return located;
   const auto [place, added] = functions_.try_emplace(found.name.data(), nullptr);
   if (added) place->second = interner_.name(demangle(found.name));
   located.frame.function = place->second;
