@@ -32,6 +32,16 @@ profile::Sample synthetic(const Frame& frame, std::uint64_t samples) {
   return {.frames = {&frame, 1}, .value = samples};
 }
 
+// A stack whose addresses are the same may have got other names.
+std::uint64_t key_of(std::uint64_t stack_id, std::span<const Frame> frames) {
+  constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15;
+  for (const Frame& frame : frames) {
+    stack_id = (stack_id ^ reinterpret_cast<std::uintptr_t>(frame.function)) * kOdd;
+    stack_id ^= stack_id >> 32U;
+  }
+  return stack_id;
+}
+
 }  // namespace
 
 Gather::Gather(const GatherOptions& options)
@@ -82,11 +92,24 @@ void Gather::name_stacks() {
     // Where the root was, so that stacks of its kind fold together.
     if (raw.user.size() >= bpf::kMostFrames) stack.frames.push_back(kTruncatedFrame);
     stack.frames.shrink_to_fit();
+    stack.key = key_of(raw.stack_id, stack.frames);
     frames_ += stack.frames.size();
   }
   unnamed_.clear();
   unnamed_frames_ = 0;
   noticed_ = 0;
+}
+
+// Code that is compiled while it runs gives its place to other code, and may be known by name only after it was seen.
+void Gather::rename_stacks() {
+  for (const Row& row : rows_) {
+    const auto place = stacks_.find(row.stack_id);
+    if (place == stacks_.end()) continue;
+    Stack& stack = place->second;
+    if (symbolizer_.rename(row.process, stack.names_version, stack.frames)) {
+      stack.key = key_of(row.stack_id, stack.frames);
+    }
+  }
 }
 
 void Gather::on_fold(const bpf::FoldDelta& fold) {
@@ -111,13 +134,13 @@ profile::ProcessSamples& Gather::process_of(const ProcessKey& key, Processes& pr
 
 void Gather::add_rows(Processes& processes) {
   for (const Row& row : rows_) {
-    profile::Sample sample{.stack_key = row.stack_id, .span = row.span, .value = row.samples};
+    profile::Sample sample{.span = row.span, .value = row.samples};
     const auto stack = stacks_.find(row.stack_id);
     if (stack != stacks_.end()) {
       sample.frames = stack->second.frames;
+      sample.stack_key = stack->second.key;
     } else {
       sample.frames = {&kLostFrame, 1};
-      sample.stack_key = 0;
       frames_lost_ += row.samples;
     }
     process_of(row.process, processes).on_cpu.push_back(sample);
@@ -154,6 +177,7 @@ void Gather::count_spans() {
 
 profile::Window Gather::window(const bpf::Bank& bank, const WindowTime& time, std::uint32_t frequency_hz) {
   name_stacks();
+  rename_stacks();
   count_spans();
   Processes processes;
   add_rows(processes);

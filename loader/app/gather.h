@@ -74,6 +74,8 @@ class Gather : public bpf::Sink {
   struct Stack {
     std::vector<Frame> frames;
     std::uint32_t seen_in = 0;  // the flush it was last sent in
+    std::uint64_t key = 0;      // of the frames with their names
+    std::uint64_t names_version = 0;
   };
   struct Unnamed {
     std::uint64_t stack_id = 0;
@@ -96,6 +98,7 @@ class Gather : public bpf::Sink {
   void add_span_times(const bpf::Bank& bank, const WindowTime& time, Processes& processes);
   profile::ProcessSamples& process_of(const ProcessKey& key, Processes& processes);
   void name_stacks();
+  void rename_stacks();
   void count_spans();
   void forget_stacks();
 

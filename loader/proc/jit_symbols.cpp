@@ -73,10 +73,16 @@ std::optional<JitName> JitSymbols::find_in(Held& held, std::uint64_t address, In
   return name;
 }
 
+void JitSymbols::read_new(std::uint64_t now_ns) {
+  for (const Held& held : held_) {
+    if (held.log) held.log->read_new(now_ns);
+  }
+}
+
 std::optional<JitName> JitSymbols::find(std::uint64_t address, std::uint64_t now_ns, Interner& interner) {
+  read_new(now_ns);
   for (Held& held : held_) {
     if (!held.log) continue;
-    held.log->read_new(now_ns);
     const auto name = find_in(held, address, interner);
     if (name) return name;
   }

@@ -45,6 +45,8 @@ class JitSymbols {
   // Once it is sure that the folder was that of the process: takes them, unless they are held already.
   void adopt(Found found);
 
+  // Takes in what the logs say since.
+  void read_new(std::uint64_t now_ns);
   // The name of the code at `address`, as of what the logs say now. What a dump says counts more.
   [[nodiscard]] std::optional<JitName> find(std::uint64_t address, std::uint64_t now_ns, Interner& interner);
 

@@ -51,7 +51,7 @@ bool Process::prepare(const ImageTag& image, Shared& shared) {
     if (failed_image_ == image && now_ns - read_ns_ < kRetryNs && read_ns_ != 0) return false;
     if (!read(image, shared)) return false;
   }
-  look_for_jit_logs(image, shared.jit);
+  look_for_jit_logs(shared.jit);
   return true;
 }
 
@@ -147,18 +147,24 @@ void Process::judge(const MapRange& range, Region& region, JitSymbols::Signs& si
 }
 
 // A look at /proc takes the order of read(): what was opened counts only if the process is still the same at the end.
-void Process::look_for_jit_logs(const ImageTag& image, JitBudget& budget) {
+void Process::look_for_jit_logs(JitBudget& budget) {
   const std::uint64_t now_ns = boot_clock_ns();
   if (!jit_.wants_look(now_ns)) return;
   const Fd folder = open_process_folder(key_.pid);
   if (!folder) return;
   JitSymbols::Found found = jit_.look(folder.get(), now_ns, budget);
   const auto stat = read_stat(folder.get());
-  if (stat && is_same_image(*stat, key_, image)) jit_.adopt(std::move(found));
+  if (stat && is_same_image(*stat, key_, image_)) jit_.adopt(std::move(found));
 }
 
-std::optional<JitName> Process::jit_name(std::uint64_t address, const ImageTag& image, Shared& shared) {
-  look_for_jit_logs(image, shared.jit);
+std::uint64_t Process::names_version(Shared& shared) {
+  look_for_jit_logs(shared.jit);
+  jit_.read_new(boot_clock_ns());
+  return jit_.changes();
+}
+
+std::optional<JitName> Process::jit_name(std::uint64_t address, Shared& shared) {
+  look_for_jit_logs(shared.jit);
   return jit_.find(address, boot_clock_ns(), shared.interner);
 }
 

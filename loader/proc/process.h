@@ -68,7 +68,10 @@ class Process {
   [[nodiscard]] const Region* region_at(std::uint64_t address) const;
 
   // The name of generated code, by what the process's JIT compilers say.
-  [[nodiscard]] std::optional<JitName> jit_name(std::uint64_t address, const ImageTag& image, Shared& shared);
+  [[nodiscard]] std::optional<JitName> jit_name(std::uint64_t address, Shared& shared);
+  // Takes in what they said since, at most every 100 ms. Grows when names may be others; 0 where they never said a
+  // word.
+  [[nodiscard]] std::uint64_t names_version(Shared& shared);
   [[nodiscard]] const JitSymbols& jit() const { return jit_; }
 
   [[nodiscard]] const ProcessKey& key() const { return key_; }
@@ -86,7 +89,7 @@ class Process {
   bool read(const ImageTag& image, Shared& shared);
   [[nodiscard]] ProcessAttributes attributes_of(const Told& told) const;
   Region region_of(const MapRange& range, int folder, Shared& shared) const;
-  void look_for_jit_logs(const ImageTag& image, JitBudget& budget);
+  void look_for_jit_logs(JitBudget& budget);
 
   ProcessKey key_;
   ImageTag image_;         // what the mappings belong to

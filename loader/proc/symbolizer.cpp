@@ -73,6 +73,7 @@ class Symbolizer::Impl {
   bool resolve_kernel(std::span<const std::uint64_t> stack, std::vector<Frame>& frames);
   void resolve_user(const ProcessKey& key, const ImageTag& image, std::span<const std::uint64_t> stack,
                     bool first_exact, std::vector<Frame>& frames);
+  bool rename(const ProcessKey& key, std::uint64_t& version, std::span<Frame> frames);
   const ProcessAttributes& attributes(const ProcessKey& key) const;
   void forget_gone();
   void forget_all();
@@ -81,8 +82,7 @@ class Symbolizer::Impl {
  private:
   Process& process_of(const ProcessKey& key) { return processes_.try_emplace(key, key).first->second; }
   Frame user_frame(Process& process, const ImageTag& image, std::uint64_t address);
-  std::optional<Frame> generated_frame(Process& process, const ImageTag& image, const Process::Region& region,
-                                       std::uint64_t address);
+  std::optional<Frame> generated_frame(Process& process, const Process::Region& region, std::uint64_t address);
   void count(const Process& process, bool named);
   bool is_gone(const Process& process);
 
@@ -96,6 +96,7 @@ class Symbolizer::Impl {
   std::unordered_map<ProcessKey, Process, KeyHash> processes_;
   std::size_t stat_budget_ = 0;  // how many idle processes this forget_gone() may still look at closely
   ProcessAttributes no_attributes_;
+  const Mapping* generated_ = nullptr;  // of all code that lies in no file
   bool said_unnamed_ = false;
   bool said_left_out_ = false;
 };
@@ -118,7 +119,7 @@ Frame Symbolizer::Impl::user_frame(Process& process, const ImageTag& image, std:
   if (region == nullptr && process.look_again(image, shared_)) region = process.region_at(address);
   if (region == nullptr) return {.address = address};
   if (region->generated) {
-    const auto frame = generated_frame(process, image, *region, address);
+    const auto frame = generated_frame(process, *region, address);
     if (frame) return *frame;
   }
   const std::uint64_t file_offset = address - region->start + region->file_offset;
@@ -128,12 +129,12 @@ Frame Symbolizer::Impl::user_frame(Process& process, const ImageTag& image, std:
 }
 
 // None where a file is all that is known.
-std::optional<Frame> Symbolizer::Impl::generated_frame(Process& process, const ImageTag& image,
-                                                       const Process::Region& region, std::uint64_t address) {
-  const auto name = options_.local_symbols ? process.jit_name(address, image, shared_) : std::nullopt;
+std::optional<Frame> Symbolizer::Impl::generated_frame(Process& process, const Process::Region& region,
+                                                       std::uint64_t address) {
+  const auto name = options_.local_symbols ? process.jit_name(address, shared_) : std::nullopt;
   if (!name && region.binary) return {};
-  Frame frame{
-      .mapping = interner_.mapping({.filename = "[anon jit]"}), .address = address, .type = process.jit().type()};
+  if (generated_ == nullptr) generated_ = interner_.mapping({.filename = "[anon jit]"});
+  Frame frame{.mapping = generated_, .address = address, .type = process.jit().type()};
   if (name) {
     frame.function = name->function;
     frame.type = name->type;
@@ -168,6 +169,24 @@ void Symbolizer::Impl::resolve_user(const ProcessKey& key, const ImageTag& image
     }
     frames.push_back(frame);
   }
+}
+
+bool Symbolizer::Impl::rename(const ProcessKey& key, std::uint64_t& version, std::span<Frame> frames) {
+  const auto place = processes_.find(key);
+  if (place == processes_.end() || !options_.local_symbols) return false;
+  const std::uint64_t now = place->second.names_version(shared_);
+  if (now == version) return false;
+  version = now;
+  bool changed = false;
+  for (Frame& frame : frames) {
+    if (frame.mapping == nullptr || frame.mapping != generated_) continue;
+    const auto name = place->second.jit_name(frame.address, shared_);
+    if (!name || name->function == frame.function) continue;
+    frame.function = name->function;
+    frame.type = name->type;
+    changed = true;
+  }
+  return changed;
 }
 
 const ProcessAttributes& Symbolizer::Impl::attributes(const ProcessKey& key) const {
@@ -216,6 +235,7 @@ void Symbolizer::Impl::forget_all() {
   binaries_.clear();
   kernel_.clear();
   interner_.clear();
+  generated_ = nullptr;
 }
 
 Usage Symbolizer::Impl::usage() const {
@@ -246,6 +266,9 @@ void Symbolizer::notice(const ProcessKey& key, const ImageTag& image, std::uint6
   impl_->notice(key, image, seen_ns);
 }
 void Symbolizer::forget_told(std::uint64_t told_ns) { impl_->log().forget_gone(told_ns); }
+bool Symbolizer::rename(const ProcessKey& key, std::uint64_t& version, std::span<Frame> frames) {
+  return impl_->rename(key, version, frames);
+}
 void Symbolizer::prepare_kernel() { impl_->prepare_kernel(); }
 void Symbolizer::forget_gone() { impl_->forget_gone(); }
 void Symbolizer::forget_all() { impl_->forget_all(); }

@@ -72,6 +72,10 @@ class Symbolizer {
   void notice(const ProcessKey& key, const ImageTag& image, std::uint64_t seen_ns);
   // All that was told up to `told_ns` is here, and notice() was called for all stacks that were ready before that.
   void forget_told(std::uint64_t told_ns);
+  // Names the generated code in `frames`, which resolve() gave for a stack of the process, as of now: an address may be
+  // another function's since, or have no name yet. Costs nothing where the process's JIT compilers said nothing since
+  // `version`, 0 at first, which is set. True where a frame changed.
+  bool rename(const ProcessKey& key, std::uint64_t& version, std::span<Frame> frames);
   // Reads the kernel's symbols now, and not at the first kernel frame.
   void prepare_kernel();
 

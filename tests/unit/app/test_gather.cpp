@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // From messages and banks to windows: what the kernel side counted is what a window holds.
 #include <doctest/doctest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <array>
+#include <fstream>
 #include <map>
+#include <set>
 #include <string>
 
 #include "app/gather.h"
+#include "unit/proc/fixture.h"
 
 using spanfold::Frame;
 using spanfold::ProcessKey;
@@ -87,6 +92,43 @@ TEST_CASE("samples without their frames are kept, and said") {
   gather.begin_flush();
   CHECK(sums_of(gather.window({.ticks = 4, .in_span = 4}, kTime, 99)) == Sums{{{1, "[frames lost]"}, 4}});
   CHECK(gather.frames_lost() == 4);
+}
+
+TEST_CASE("code that is compiled while it runs has the name that is valid at the flush, and a stack of its own") {
+  void* code = ::mmap(nullptr, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  REQUIRE(code != MAP_FAILED);
+  const std::string map = "/tmp/perf-" + std::to_string(::getpid()) + ".map";
+  const auto say = [&](const char* name) {
+    std::ofstream(map, std::ios::app) << code << " 100 " << name << '\n';
+    ::usleep(120'000);  // the map is read again after 100 ms
+  };
+  say("first");
+  const auto self = spanfold::proc::test::look_at(::getpid());
+  Gather gather({});
+  const std::uint64_t user = reinterpret_cast<std::uint64_t>(code) + 8;
+  gather.on_stack({.stack_id = 1, .process = self.key, .image = self.image, .user = {&user, 1}});
+  std::set<std::uint64_t> keys;
+  const auto name = [&](std::uint32_t epoch) {
+    gather.on_fold(
+        {.epoch = epoch, .span = span_of(1), .process = self.key, .stacks = {{.stack_id = 1, .samples = 1}}});
+    gather.begin_flush();
+    const Window window = gather.window({.epoch = epoch, .ticks = 1, .in_span = 1}, kTime, 99);
+    keys.insert(window.processes[0].on_cpu[0].stack_key);
+    const std::string found = *window.processes[0].on_cpu[0].frames[0].function;
+    gather.end_flush(false);
+    return found;
+  };
+  CHECK(name(0) == "first");
+  CHECK(name(1) == "first");
+  CHECK(keys.size() == 1);
+  say("second");
+  CHECK(name(2) == "second");
+  CHECK(keys.size() == 2);
+  say("first");
+  CHECK(name(3) == "first");
+  CHECK(keys.size() == 2);
+  ::unlink(map.c_str());
+  ::munmap(code, 4096);
 }
 
 TEST_CASE("a stack without frames and one that was cut are marked") {

@@ -107,6 +107,35 @@ TEST_CASE("generated code: entries that overlap and repeat, and the name that wa
   CHECK(symbolizer.usage().jit_frames_unnamed == 1);
 }
 
+TEST_CASE("generated code: frames get other names when the log says so, and keep theirs when it says nothing") {
+  const Code code;
+  Symbolizer symbolizer({});
+  const Seen seen = look_at(::getpid());
+  std::vector<Frame> frames = {resolve_one(symbolizer, seen, code.at(8)), resolve_one(symbolizer, seen, code.at(100)),
+                               resolve_one(symbolizer, seen, reinterpret_cast<std::uint64_t>(&look_at))};
+  std::uint64_t version = 0;
+  CHECK(!symbolizer.rename(seen.key, version, frames));
+  const Map map(code.line(0, 64, "JS:*A /a.js:1:1"));
+  ::usleep(1'050'000);  // logs are looked for every second
+  CHECK(symbolizer.rename(seen.key, version, frames));
+  CHECK(name_of(frames[0]) == "A /a.js:1:1");
+  CHECK(frames[0].type == FrameType::kV8js);
+  CHECK(name_of(frames[1]).empty());
+  CHECK(!symbolizer.rename(seen.key, version, frames));
+  Map::append(code.line(0, 32, "C"));
+  ::usleep(kOnceMore);
+  CHECK(symbolizer.rename(seen.key, version, frames));
+  CHECK(name_of(frames[0]) == "C");
+  REQUIRE(::truncate(Map::path().c_str(), 0) == 0);
+  ::usleep(kOnceMore);
+  CHECK(!symbolizer.rename(seen.key, version, frames));
+  CHECK(name_of(frames[0]) == "C");
+  CHECK(name_of(frames[2]) == "spanfold::proc::test::look_at(int)");
+  ProcessKey other = seen.key;
+  other.exec_id = 9;
+  CHECK(!symbolizer.rename(other, version, frames));
+}
+
 TEST_CASE("generated code: return addresses are looked up minus one") {
   const Code code;
   const Map map(code.line(0, 64, "JS:*caller /a.js:1:1") + code.line(64, 64, "py::next:/a.py"));
