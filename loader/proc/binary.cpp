@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "proc/binary.h"
 
+#include "base/clock.h"
 #include "proc/demangle.h"
 
 namespace spanfold::proc {
 
-Binary::Binary(std::shared_ptr<const ByteSource> source, std::string filename, std::string htlhash, Interner& interner)
+Binary::Binary(std::shared_ptr<const ByteSource> source, std::string filename, std::string htlhash, Interner& interner,
+               SymbolCache& cache)
     : source_(std::move(source)),
       filename_(std::move(filename)),
       htlhash_(std::move(htlhash)),
       interner_(interner),
+      cache_(cache),
       elf_(ElfFile::read(*source_)) {
   if (!elf_) return;
   ids_ = elf_->build_ids();
@@ -17,7 +20,7 @@ Binary::Binary(std::shared_ptr<const ByteSource> source, std::string filename, s
 }
 
 void Binary::look_for_debug_file(int process_folder, const std::string& path) {
-  if (elf_ && !symbols_) debug_candidates_ = open_debug_candidates(process_folder, path, *elf_, *source_);
+  if (elf_ && read_again_ns_ == 0) debug_candidates_ = open_debug_candidates(process_folder, path, *elf_, *source_);
 }
 
 const Mapping* Binary::make_mapping(std::uint64_t start, std::uint64_t bytes, std::uint64_t file_offset) {
@@ -42,20 +45,30 @@ const Mapping* Binary::whole_mapping() {
   return whole_mapping_;
 }
 
-const SymbolTable& Binary::symbols() {
-  if (!symbols_) {
-    symbols_ = SymbolTable::read(source_, choose_debug_file(debug_candidates_, *elf_));
+std::shared_ptr<const SharedSymbols> Binary::symbols() {
+  auto symbols = symbols_.lock();
+  if (!symbols) {
+    // Tables that take turns in too small a budget must not cost more than a hundredth of a CPU.
+    constexpr std::uint64_t kPauseTimesCost = 100;
+    const std::uint64_t begin_ns = boot_clock_ns();
+    if (begin_ns < read_again_ns_ || !source_->unchanged()) return nullptr;
+    if (read_again_ns_ == 0) debug_file_ = choose_debug_file(debug_candidates_, *elf_);
     debug_candidates_.clear();
-    if (!source_->unchanged() || !symbols_->unchanged()) symbols_.emplace();
+    symbols = cache_.of(ids_.gnu, {source_, debug_file_});
+    const std::uint64_t end_ns = boot_clock_ns();
+    read_again_ns_ = end_ns + kPauseTimesCost * (end_ns - begin_ns);
+    if (!source_->unchanged() || !symbols->table.unchanged()) return nullptr;
+    symbols_ = symbols;
   }
-  return *symbols_;
+  cache_.note_use(*symbols);
+  return symbols;
 }
 
-const std::string* Binary::function_of(std::size_t index) {
-  const auto [place, added] = functions_.try_emplace(index, nullptr);
+const std::string* Binary::function_of(const SymbolTable& table, std::size_t index) {
+  const auto [place, added] = functions_.try_emplace(table.start(index), nullptr);
   if (added) {
-    const std::string raw = symbols().name(index);
-    if (!raw.empty() && source_->unchanged() && symbols().unchanged()) place->second = interner_.name(demangle(raw));
+    const std::string raw = table.name(index);
+    if (!raw.empty() && source_->unchanged() && table.unchanged()) place->second = interner_.name(demangle(raw));
   }
   return place->second;
 }
@@ -76,8 +89,9 @@ Frame Binary::frame_at(std::uint64_t file_offset, bool names) {
   const std::uint64_t address = file_offset - segment->file_offset + segment->virtual_address;
   Frame frame{.mapping = mapping_of(*segment), .address = address, .type = type_of(address)};
   if (!names) return frame;
-  const std::size_t index = symbols().find(address);
-  if (index != SymbolRanges::kNone) frame.function = function_of(index);
+  const auto symbols = this->symbols();
+  const std::size_t index = symbols ? symbols->table.find(address) : SymbolRanges::kNone;
+  if (index != SymbolRanges::kNone) frame.function = function_of(symbols->table, index);
   return frame;
 }
 
@@ -85,8 +99,10 @@ const std::string* Binary::function_beginning_at(std::uint64_t file_offset) {
   const CodeSegment* segment = elf_ ? elf_->segment_at(file_offset) : nullptr;
   if (segment == nullptr) return nullptr;
   const std::uint64_t address = file_offset - segment->file_offset + segment->virtual_address;
-  const std::size_t index = symbols().find(address);
-  return index != SymbolRanges::kNone && symbols().start(index) == address ? function_of(index) : nullptr;
+  const auto symbols = this->symbols();
+  const std::size_t index = symbols ? symbols->table.find(address) : SymbolRanges::kNone;
+  const bool begins = index != SymbolRanges::kNone && symbols->table.start(index) == address;
+  return begins ? function_of(symbols->table, index) : nullptr;
 }
 
 }  // namespace spanfold::proc

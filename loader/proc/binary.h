@@ -16,14 +16,15 @@
 #include "proc/elf_file.h"
 #include "proc/go_table.h"
 #include "proc/interner.h"
-#include "proc/symbol_table.h"
+#include "proc/symbol_cache.h"
 
 namespace spanfold::proc {
 
 class Binary {
  public:
   // `filename` is what its mappings are called. `htlhash` empty: computed from the source when it is needed.
-  Binary(std::shared_ptr<const ByteSource> source, std::string filename, std::string htlhash, Interner& interner);
+  Binary(std::shared_ptr<const ByteSource> source, std::string filename, std::string htlhash, Interner& interner,
+         SymbolCache& cache);
 
   // Call before the first name is asked for, while the process is there: opens what may be the debug file, below the
   // open folder `root`, where `path` leads to this file.
@@ -40,29 +41,32 @@ class Binary {
 
   [[nodiscard]] const ByteSource& source() const { return *source_; }
   [[nodiscard]] const BuildIds& build_ids() const { return ids_; }
-  [[nodiscard]] std::size_t memory_bytes() const { return symbols_ ? symbols_->memory_bytes() : 0; }
-  [[nodiscard]] std::size_t symbol_count() const { return symbols_ ? symbols_->size() : 0; }
 
  private:
   const Mapping* make_mapping(std::uint64_t start, std::uint64_t bytes, std::uint64_t file_offset);
   const Mapping* mapping_of(const CodeSegment& segment);
   const Mapping* whole_mapping();
-  const SymbolTable& symbols();
+  // Null while there is no table to be had: the file was written over, or its table had to go to make room and is not
+  // due to be read again.
+  std::shared_ptr<const SharedSymbols> symbols();
   FrameType type_of(std::uint64_t address);
-  const std::string* function_of(std::size_t index);
+  const std::string* function_of(const SymbolTable& table, std::size_t index);
 
   std::shared_ptr<const ByteSource> source_;
   std::string filename_;
   std::string htlhash_;
   Interner& interner_;
+  SymbolCache& cache_;
   std::optional<ElfFile> elf_;
   BuildIds ids_;
   std::vector<DebugCandidate> debug_candidates_;  // until symbols are read
-  std::optional<SymbolTable> symbols_;
+  std::shared_ptr<const ByteSource> debug_file_;  // once symbols were read; null: none
+  std::weak_ptr<SharedSymbols> symbols_;
+  std::uint64_t read_again_ns_ = 0;  // not earlier than this; 0: never read
   bool go_is_known_ = false;
   std::optional<GoTable> go_;
-  std::unordered_map<std::size_t, const std::string*> functions_;  // by index in the table; null: no name to be had
-  std::vector<const Mapping*> segment_mappings_;                   // by position in elf_->code(); null: not made yet
+  std::unordered_map<std::uint64_t, const std::string*> functions_;  // by where they begin; null: no name to be had
+  std::vector<const Mapping*> segment_mappings_;                     // by position in elf_->code(); null: not made yet
   const Mapping* whole_mapping_ = nullptr;
 };
 

@@ -42,7 +42,8 @@ std::string path_in_root(int process_folder, const std::string& name) {
 
 }  // namespace
 
-BinaryCache::BinaryCache(Interner& interner) : interner_(interner), max_files_(file_budget()) {}
+BinaryCache::BinaryCache(Interner& interner, std::size_t most_table_bytes)
+    : interner_(interner), max_files_(file_budget()), symbols_(most_table_bytes) {}
 
 std::shared_ptr<Binary> BinaryCache::of_file(int process_folder, const MapRange& range) {
   const MapsId maps_id{range.device, range.inode};
@@ -65,8 +66,9 @@ std::shared_ptr<Binary> BinaryCache::of_file(int process_folder, const MapRange&
 }
 
 bool BinaryCache::make_room() {
-  if (files_.size() >= max_files_) drop_unused();
-  return files_.size() < max_files_;
+  const auto held = [&] { return files_.size() + symbols_.open_files(); };
+  if (held() >= max_files_) drop_unused();
+  return held() < max_files_;
 }
 
 std::shared_ptr<Binary> BinaryCache::of_opened(int process_folder, OpenedFile file, const std::string& name) {
@@ -78,7 +80,7 @@ std::shared_ptr<Binary> BinaryCache::of_opened(int process_folder, OpenedFile fi
   std::shared_ptr<Binary>& binary = files_[id];
   if (!binary) {
     auto source = std::make_unique<FileSource>(std::move(file.fd), status);
-    binary = std::make_shared<Binary>(std::move(source), name, "", interner_);
+    binary = std::make_shared<Binary>(std::move(source), name, "", interner_, symbols_);
     binary->look_for_debug_file(process_folder, path_in_root(process_folder, name));
   }
   return binary;
@@ -103,7 +105,7 @@ std::shared_ptr<Binary> BinaryCache::of_vdso(int process_folder, const MapRange&
   auto source = std::make_unique<MemorySource>(image);
   const auto elf = ElfFile::read(*source);
   const std::string id = htlhash_of_build_id(elf ? elf->build_ids().gnu : "");
-  auto binary = std::make_shared<Binary>(std::move(source), "[vdso]", id, interner_);
+  auto binary = std::make_shared<Binary>(std::move(source), "[vdso]", id, interner_, symbols_);
   vdsos_.push_back({std::move(image), binary});
   return binary;
 }
@@ -112,18 +114,14 @@ void BinaryCache::drop_unused() {
   // One reference in files_, and one in exact_ for those that are there.
   std::erase_if(exact_, [](const auto& entry) { return entry.second.use_count() <= 2; });
   std::erase_if(files_, [](const auto& entry) { return entry.second.use_count() <= 1; });
+  symbols_.drop_unused();
 }
 
 void BinaryCache::clear() {
   exact_.clear();
   files_.clear();
   vdsos_.clear();
-}
-
-std::size_t BinaryCache::memory_bytes() const {
-  std::size_t bytes = 0;
-  for (const auto& [id, binary] : files_) bytes += binary->memory_bytes();
-  return bytes;
+  symbols_.clear();
 }
 
 }  // namespace spanfold::proc

@@ -19,7 +19,8 @@ namespace spanfold::proc {
 
 class BinaryCache {
  public:
-  explicit BinaryCache(Interner& interner);
+  // `most_table_bytes`: what symbol tables may hold in memory.
+  explicit BinaryCache(Interner& interner, std::size_t most_table_bytes = SymbolCache::kUsualBytes);
 
   // The binary behind a range with a file, opened through an open folder /proc/PID where it is not known yet. Null
   // where it cannot be opened, is not certainly the one that is mapped, or too many are open already.
@@ -36,7 +37,8 @@ class BinaryCache {
   void drop_unused();
   void clear();
   [[nodiscard]] std::size_t open_files() const { return files_.size(); }
-  [[nodiscard]] std::size_t memory_bytes() const;
+  [[nodiscard]] std::size_t memory_bytes() const { return symbols_.memory_bytes(); }
+  [[nodiscard]] const SymbolCache& symbols() const { return symbols_; }
 
  private:
   // A file as it was when it was opened. The descriptor stays open, so the inode is not given to another file; the
@@ -62,6 +64,7 @@ class BinaryCache {
 
   Interner& interner_;
   std::size_t max_files_;
+  SymbolCache symbols_;
   std::map<FileId, std::shared_ptr<Binary>> files_;
   std::map<MapsId, std::shared_ptr<Binary>> exact_;  // those that device and inode of /proc/PID/maps identify
   std::vector<VdsoImage> vdsos_;

@@ -63,6 +63,13 @@ bool SymbolNames::unchanged() const {
   return std::all_of(parts_.begin(), parts_.end(), [](const Part& part) { return part.source->unchanged(); });
 }
 
+void SymbolNames::each_of(const ByteSource& source,
+                          const std::function<void(std::uint64_t, std::uint64_t)>& take) const {
+  for (const Part& part : parts_) {
+    if (part.source.get() == &source) take(part.offset, part.bytes);
+  }
+}
+
 void SymbolNames::keep_only_named(const ByteSource& source, std::vector<SymbolRange>& ranges) {
   const std::size_t count = parts_.size();
   for (std::size_t i = 0; i < count; ++i) {

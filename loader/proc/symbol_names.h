@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -33,6 +34,9 @@ class SymbolNames {
 
   // False once somebody has written into a source.
   [[nodiscard]] bool unchanged() const;
+
+  // Gives offset and bytes of all strings that lie in `source`.
+  void each_of(const ByteSource& source, const std::function<void(std::uint64_t, std::uint64_t)>& take) const;
 
   // Copies those strings of `source` that `ranges` name, so that nothing needs `source` any more, and turns the ranges
   // to the copies.

@@ -32,6 +32,7 @@ class SymbolTable {
   [[nodiscard]] std::string name(std::size_t index) const { return names_.at(ranges_[index].name); }
   // False once somebody has written into a file that names come from.
   [[nodiscard]] bool unchanged() const { return names_.unchanged(); }
+  [[nodiscard]] const SymbolNames& names() const { return names_; }
   [[nodiscard]] std::uint64_t start(std::size_t index) const { return ranges_.base() + ranges_[index].start; }
   [[nodiscard]] std::size_t size() const { return ranges_.size(); }
   [[nodiscard]] std::size_t memory_bytes() const { return ranges_.memory_bytes() + names_.memory_bytes(); }

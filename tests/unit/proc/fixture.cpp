@@ -50,7 +50,7 @@ std::string library_of(const std::string& name) {
 
 bool have_program(const char* name) {
   const bool have = ::system((std::string("command -v ") + name + " >/dev/null 2>&1").c_str()) == 0;
-  if (!have) MESSAGE("SKIPPED: ", name, " is not installed");
+  if (!have) MESSAGE("SKIPPED: ", std::string(name), " is not installed");
   return have;
 }
 

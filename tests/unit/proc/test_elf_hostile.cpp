@@ -40,7 +40,8 @@ const std::string& small_file() {
 // Everything that is ever asked of a file, at every offset that could matter.
 std::size_t read_all(const std::string& bytes) {
   Interner interner;
-  Binary binary(std::make_unique<MemorySource>(bytes), "hostile", "", interner);
+  SymbolCache cache;
+  Binary binary(std::make_unique<MemorySource>(bytes), "hostile", "", interner, cache);
   std::size_t named = 0;
   for (std::uint64_t offset = 0; offset < bytes.size() + 16; offset += 7) {
     const Frame frame = binary.frame_at(offset, true);
@@ -203,7 +204,8 @@ TEST_CASE("hostile ELF: a hundred thousand random changes") {
       bytes[at] = static_cast<char>(random() % 2 == 0 ? kEdges[random() % sizeof kEdges] : random());
     }
     Interner interner;
-    Binary binary(std::make_unique<MemorySource>(std::move(bytes)), "hostile", "", interner);
+  SymbolCache cache;
+    Binary binary(std::make_unique<MemorySource>(std::move(bytes)), "hostile", "", interner, cache);
     for (std::uint64_t offset = header->e_entry % 4096; offset < honest.size(); offset += 512) {
       (void)binary.frame_at(offset, true);
     }
@@ -220,7 +222,8 @@ TEST_CASE("hostile ELF: a file that shrinks or grows while it is read") {
   struct stat status {};
   REQUIRE(::fstat(fd->get(), &status) == 0);
   Interner interner;
-  Binary binary(std::make_unique<FileSource>(*std::move(fd), status), path, "", interner);
+  SymbolCache cache;
+  Binary binary(std::make_unique<FileSource>(*std::move(fd), status), path, "", interner, cache);
   REQUIRE(::truncate(path.c_str(), 100) == 0);
   for (std::uint64_t offset = 0; offset < small_file().size(); ++offset) {
     CHECK(binary.frame_at(offset, true).function == nullptr);

@@ -227,8 +227,9 @@ TEST_CASE("Go: only Go's code is Go, and a table that lies names nothing") {
   if (!have_program("as")) return;
   const auto frame_of = [](const Program& program, std::uint64_t address) {
     static Interner interner;
+    SymbolCache cache;
     const auto source = std::make_shared<MemorySource>(*read_file(program.folder / "a", 1 << 20));
-    Binary binary(source, "a", "", interner);
+    Binary binary(source, "a", "", interner, cache);
     const auto elf = ElfFile::read(*source);
     const CodeSegment& code = elf->code().front();
     return binary.frame_at(address - code.virtual_address + code.file_offset, true);
