@@ -27,7 +27,7 @@ ROOMS    := $(filter-out $(WITHOUT),base bpf proc unwind profile export report a
 PRESENT  := $(foreach room,$(filter $(ROOMS),$(OPTIONAL)),$(if $(wildcard loader/$(room)/*.cpp),$(room)))
 upper     = $(shell echo $(1) | tr a-z A-Z)
 
-PACKAGES := libbpf libelf zlib liblzma fmt
+PACKAGES := libbpf libelf libdw zlib liblzma fmt
 # Designated initialisers leave members at their defaults on purpose, which one warning of -Wextra does not know.
 WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor -Woverloaded-virtual \
             -Wno-missing-field-initializers $(if $(filter 1,$(WERROR)),-Werror)

@@ -20,6 +20,7 @@ make:runs the build
 pkg-config:finds the libraries
 libbpf-dev:loads BPF programs
 libelf-dev:reads symbol tables
+libdw-dev:reads debug information
 zlib1g-dev:packs profiles
 liblzma-dev:unpacks symbols that are in the file (MiniDebugInfo)
 libfmt-dev:formats text

@@ -37,6 +37,7 @@ std::uint64_t key_of(std::uint64_t stack_id, std::span<const Frame> frames) {
   constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15;
   for (const Frame& frame : frames) {
     stack_id = (stack_id ^ reinterpret_cast<std::uintptr_t>(frame.function)) * kOdd;
+    stack_id = (stack_id ^ reinterpret_cast<std::uintptr_t>(frame.lines)) * kOdd;
     stack_id ^= stack_id >> 32U;
   }
   return stack_id;
@@ -46,7 +47,7 @@ std::uint64_t key_of(std::uint64_t stack_id, std::span<const Frame> frames) {
 
 Gather::Gather(const GatherOptions& options)
     : options_(options),
-      symbolizer_(proc::Options{.local_symbols = options.local_symbols}),
+      symbolizer_(proc::Options{.local_symbols = options.local_symbols, .lines = options.lines}),
       host_(as_attributes(proc::host_attributes())) {}
 
 bool Gather::full() const {
@@ -75,29 +76,42 @@ void Gather::notice(std::uint64_t told_ns) {
   symbolizer_.forget_told(told_ns);
 }
 
+void Gather::name(const Unnamed& raw) {
+  Stack& stack = stacks_[raw.stack_id];
+  if (!stack.frames.empty()) return;  // sent twice
+  symbolizer_.resolve(raw.process, raw.image, raw.kernel, raw.user, stack.frames);
+  if (stack.frames.empty()) stack.frames.push_back(kUnknownFrame);
+  // Where the root was, so that stacks of its kind fold together.
+  if (raw.user.size() >= bpf::kMostFrames) stack.frames.push_back(kTruncatedFrame);
+  stack.frames.shrink_to_fit();
+  stack.key = key_of(raw.stack_id, stack.frames);
+  frames_ += stack.frames.size();
+  if (options_.lines) symbolizer_.want_lines(stack.frames);
+}
+
+void Gather::name_arrived(const std::function<void()>& busy) {
+  constexpr std::uint64_t kBusyNs = 10'000'000;
+  std::uint64_t since_ns = boot_clock_ns();
+  const std::vector<Unnamed> arrived = std::exchange(unnamed_, {});
+  noticed_ = 0;
+  unnamed_frames_ = 0;
+  for (const Unnamed& raw : arrived) {
+    if (boot_clock_ns() - since_ns > kBusyNs) {
+      busy();
+      since_ns = boot_clock_ns();
+    }
+    name(raw);
+  }
+}
+
 // At a flush and not as stacks come: a process that lives for milliseconds is looked at in time only if nobody's symbol
 // table is being read meanwhile.
 void Gather::name_stacks() {
-  constexpr std::uint64_t kBusyNs = 10'000'000;
-  std::uint64_t since_ns = boot_clock_ns();
-  for (const Unnamed& raw : unnamed_) {
-    if (boot_clock_ns() - since_ns > kBusyNs) {
-      when_busy_();
-      since_ns = boot_clock_ns();
-    }
-    Stack& stack = stacks_[raw.stack_id];
-    if (!stack.frames.empty()) continue;  // sent twice
-    symbolizer_.resolve(raw.process, raw.image, raw.kernel, raw.user, stack.frames);
-    if (stack.frames.empty()) stack.frames.push_back(kUnknownFrame);
-    // Where the root was, so that stacks of its kind fold together.
-    if (raw.user.size() >= bpf::kMostFrames) stack.frames.push_back(kTruncatedFrame);
-    stack.frames.shrink_to_fit();
-    stack.key = key_of(raw.stack_id, stack.frames);
-    frames_ += stack.frames.size();
-  }
-  unnamed_.clear();
-  unnamed_frames_ = 0;
-  noticed_ = 0;
+  constexpr int kLinesMilliseconds = 3000;
+  name_arrived(when_busy_);
+  if (options_.lines) symbolizer_.find_lines(kLinesMilliseconds, when_busy_);
+  // What came in between; this time nothing comes.
+  name_arrived([] {});
 }
 
 // Code that is compiled while it runs gives its place to other code, and may be known by name only after it was seen.
@@ -106,7 +120,9 @@ void Gather::rename_stacks() {
     const auto place = stacks_.find(row.stack_id);
     if (place == stacks_.end()) continue;
     Stack& stack = place->second;
-    if (symbolizer_.rename(row.process, stack.names_version, stack.frames)) {
+    const bool renamed = symbolizer_.rename(row.process, stack.names_version, stack.frames);
+    const bool located = options_.lines && symbolizer_.fill_lines(stack.lines_version, stack.frames);
+    if (renamed || located) {
       stack.key = key_of(row.stack_id, stack.frames);
     }
   }

@@ -25,6 +25,7 @@ namespace spanfold::app {
 
 struct GatherOptions {
   bool local_symbols = true;
+  bool lines = false;
   Background background = Background::kCount;
   bool span_times = false;
   // Frames of known stacks, 32 bytes each. Beyond, stacks that are not seen again are forgotten at the next flush.
@@ -46,7 +47,8 @@ class Gather : public bpf::Sink {
 
   // What processes do goes here.
   [[nodiscard]] TaskSink& tasks() { return symbolizer_.tasks(); }
-  // Called every now and then while stacks are being named, which may take long: for what must not wait.
+  // Called every now and then while stacks are being named, which may take long: for what must not wait. It may give
+  // all that the kernel side says to this object meanwhile.
   void when_busy(std::function<void()> action) { when_busy_ = std::move(action); }
   // Looks at the processes of the stacks that came since the last call; all that processes did up to `told_ns` is
   // known.
@@ -76,6 +78,7 @@ class Gather : public bpf::Sink {
     std::uint32_t seen_in = 0;  // the flush it was last sent in
     std::uint64_t key = 0;      // of the frames with their names
     std::uint64_t names_version = 0;
+    std::uint64_t lines_version = 0;
   };
   struct Unnamed {
     std::uint64_t stack_id = 0;
@@ -98,6 +101,8 @@ class Gather : public bpf::Sink {
   void add_span_times(const bpf::Bank& bank, const WindowTime& time, Processes& processes);
   profile::ProcessSamples& process_of(const ProcessKey& key, Processes& processes);
   void name_stacks();
+  void name_arrived(const std::function<void()>& busy);
+  void name(const Unnamed& raw);
   void rename_stacks();
   void count_spans();
   void forget_stacks();

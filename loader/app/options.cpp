@@ -88,6 +88,7 @@ void declare(CLI::App& cli, RawRecord& raw, RecordOptions& options) {
   declare_spans(cli, raw, options);
   cli.add_option("--flush", raw.flush, "how often finished work leaves the process (5s)");
   cli.add_option("--symbols", raw.symbols, "local (default), none")->check(CLI::IsMember({"local", "none"}));
+  cli.add_flag("--lines", options.lines, "also lines of source and inlined functions, where files have DWARF");
   cli.add_flag("-v,--verbose", raw.verbose, "more on standard error");
   cli.add_flag("-q,--quiet", raw.quiet, "only warnings and errors on standard error");
 }
@@ -177,6 +178,7 @@ Status take(const RawRecord& raw, RecordOptions& options) {
   if (raw.background == "stacks") options.background = Background::kStacks;
   if (raw.background == "none") options.background = Background::kNone;
   options.local_symbols = raw.symbols == "local";
+  if (options.lines && !options.local_symbols) return usage("--lines and --symbols none exclude each other");
   if (raw.verbose) options.level = log::Level::kDebug;
   if (raw.quiet) options.level = log::Level::kWarning;
   if (!options.command.empty() && !(options.pids.empty() && options.tids.empty())) {

@@ -30,6 +30,7 @@ struct RecordOptions {
   double max_overhead_percent = 1;    // of one CPU, programs and loader together; 0: no limit
   std::uint64_t flush_ns = 5'000'000'000;
   bool local_symbols = true;
+  bool lines = false;
   log::Level level = log::Level::kInfo;
   std::vector<std::string> command;  // empty: everything on the host, narrowed by the filters
 };

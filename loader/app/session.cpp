@@ -50,6 +50,7 @@ class Session {
   explicit Session(const RecordOptions& options)
       : options_(options),
         gather_({.local_symbols = options.local_symbols,
+                 .lines = options.lines,
                  .background = options.background,
                  .span_times = options.span_times}),
         diagnosis_(options.context_path, patience_ns()),
@@ -63,6 +64,7 @@ class Session {
   Status watch_all(Loop& loop);
   Status start();
   Status drain();
+  void drain_in_between();
   void look_at_processes();
   Status sweep();
   Status flush(bool last);
@@ -159,6 +161,12 @@ Status Session::drain() {
   if (Status drained = recorder_->drain(gather_); !drained) return drained;
   look_at_processes();
   return flush_if_full();
+}
+
+// While a flush names its stacks. What fails now fails again at the next drain.
+void Session::drain_in_between() {
+  (void)recorder_->drain(gather_);
+  look_at_processes();
 }
 
 // After stacks were drained: what their processes mapped before them is told by now.
@@ -298,8 +306,8 @@ Result<int> Session::run() {
   auto recorder = bpf::Recorder::open(recorder_options(options_, command));
   if (!recorder) return recorder.error();
   recorder_ = std::move(*recorder);
-  // The kernel's rings hold what processes do for a while only.
-  gather_.when_busy([this] { recorder_->drain_tasks(gather_.tasks()); });
+  // The kernel's rings hold what happens for a while only.
+  gather_.when_busy([this] { drain_in_between(); });
   lock_ = announce_recording(options_.context_path);
   auto output =
       profile::open_output({.path = options_.output, .max_disk_bytes = options_.max_disk_bytes, .version = kVersion});

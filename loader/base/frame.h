@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace spanfold {
 
@@ -39,7 +40,16 @@ struct Mapping {
   std::string build_id_gnu;        // hex; empty: the file has none
   std::string build_id_go;         // as the file says; empty: none
   std::string htlhash;             // hex of 16 bytes, OpenTelemetry's fallback id; empty: not to be had
+  // Tells files apart that claim to be one, where that matters; no part of what is written. 0: it does not.
+  std::uint64_t file = 0;
   auto operator<=>(const Mapping&) const = default;
+};
+
+// A place in source code. Pointers live as those of a Frame.
+struct SourceLine {
+  const std::string* function = nullptr;  // demangled; null: not named
+  const std::string* file = nullptr;      // as the compiler was told; null: not known
+  std::uint32_t line = 0;                 // 0: not known
 };
 
 // One frame. Pointers belong to whoever made the frame (proc's symbolizer) and live until it is told to forget.
@@ -50,6 +60,9 @@ struct Frame {
   // address minus one, so an address always lies in the instruction that was running or calling.
   std::uint64_t address = 0;
   FrameType type = FrameType::kNative;
+  // Where in the source that is: innermost inlined function first, the function that was compiled last. Null: not
+  // asked for, or not known. Never empty.
+  const std::vector<SourceLine>* lines = nullptr;
 };
 
 }  // namespace spanfold

@@ -7,12 +7,14 @@
 namespace spanfold::proc {
 
 Binary::Binary(std::shared_ptr<const ByteSource> source, std::string filename, std::string htlhash, Interner& interner,
-               SymbolCache& cache)
+               SymbolCache& cache, LineFinder* lines)
     : source_(std::move(source)),
       filename_(std::move(filename)),
       htlhash_(std::move(htlhash)),
       interner_(interner),
       cache_(cache),
+      lines_(lines),
+      number_(lines == nullptr ? 0 : lines->next_number()),
       elf_(ElfFile::read(*source_)) {
   if (!elf_) return;
   ids_ = elf_->build_ids();
@@ -20,7 +22,8 @@ Binary::Binary(std::shared_ptr<const ByteSource> source, std::string filename, s
 }
 
 void Binary::look_for_debug_file(int process_folder, const std::string& path) {
-  if (elf_ && read_again_ns_ == 0) debug_candidates_ = open_debug_candidates(process_folder, path, *elf_, *source_);
+  if (!elf_ || read_again_ns_ != 0) return;
+  debug_candidates_ = open_debug_candidates(process_folder, path, *elf_, *source_, lines_ != nullptr);
 }
 
 const Mapping* Binary::make_mapping(std::uint64_t start, std::uint64_t bytes, std::uint64_t file_offset) {
@@ -31,7 +34,8 @@ const Mapping* Binary::make_mapping(std::uint64_t start, std::uint64_t bytes, st
                             .filename = filename_,
                             .build_id_gnu = ids_.gnu,
                             .build_id_go = ids_.go,
-                            .htlhash = htlhash_});
+                            .htlhash = htlhash_,
+                            .file = number_});
 }
 
 const Mapping* Binary::mapping_of(const CodeSegment& segment) {
@@ -92,7 +96,13 @@ Frame Binary::frame_at(std::uint64_t file_offset, bool names) {
   const auto symbols = this->symbols();
   const std::size_t index = symbols ? symbols->table.find(address) : SymbolRanges::kNone;
   if (index != SymbolRanges::kNone) frame.function = function_of(symbols->table, index);
+  if (lines_ != nullptr && symbols && !lines_->knows(frame.mapping)) offer_lines(frame.mapping);
   return frame;
+}
+
+// After symbols were read: it is then known which debug file is the right one.
+void Binary::offer_lines(const Mapping* mapping) {
+  lines_->add_file(mapping, has_debug_lines(*elf_) ? source_ : debug_file_);
 }
 
 const std::string* Binary::function_beginning_at(std::uint64_t file_offset) {

@@ -16,15 +16,17 @@
 #include "proc/elf_file.h"
 #include "proc/go_table.h"
 #include "proc/interner.h"
+#include "proc/line_finder.h"
 #include "proc/symbol_cache.h"
 
 namespace spanfold::proc {
 
 class Binary {
  public:
-  // `filename` is what its mappings are called. `htlhash` empty: computed from the source when it is needed.
+  // `filename` is what its mappings are called. `htlhash` empty: computed from the source when it is needed. `lines`
+  // null: nobody wants them.
   Binary(std::shared_ptr<const ByteSource> source, std::string filename, std::string htlhash, Interner& interner,
-         SymbolCache& cache);
+         SymbolCache& cache, LineFinder* lines = nullptr);
 
   // Call before the first name is asked for, while the process is there: opens what may be the debug file, below the
   // open folder `root`, where `path` leads to this file.
@@ -50,6 +52,7 @@ class Binary {
   // due to be read again.
   std::shared_ptr<const SharedSymbols> symbols();
   FrameType type_of(std::uint64_t address);
+  void offer_lines(const Mapping* mapping);
   const std::string* function_of(const SymbolTable& table, std::size_t index);
 
   std::shared_ptr<const ByteSource> source_;
@@ -57,6 +60,8 @@ class Binary {
   std::string htlhash_;
   Interner& interner_;
   SymbolCache& cache_;
+  LineFinder* lines_;
+  std::uint64_t number_;  // among all that lines are wanted of; else 0
   std::optional<ElfFile> elf_;
   BuildIds ids_;
   std::vector<DebugCandidate> debug_candidates_;  // until symbols are read

@@ -42,8 +42,8 @@ std::string path_in_root(int process_folder, const std::string& name) {
 
 }  // namespace
 
-BinaryCache::BinaryCache(Interner& interner, std::size_t most_table_bytes)
-    : interner_(interner), max_files_(file_budget()), symbols_(most_table_bytes) {}
+BinaryCache::BinaryCache(Interner& interner, LineFinder* lines, std::size_t most_table_bytes)
+    : interner_(interner), lines_(lines), max_files_(file_budget()), symbols_(most_table_bytes) {}
 
 std::shared_ptr<Binary> BinaryCache::of_file(int process_folder, const MapRange& range) {
   const MapsId maps_id{range.device, range.inode};
@@ -80,7 +80,7 @@ std::shared_ptr<Binary> BinaryCache::of_opened(int process_folder, OpenedFile fi
   std::shared_ptr<Binary>& binary = files_[id];
   if (!binary) {
     auto source = std::make_unique<FileSource>(std::move(file.fd), status);
-    binary = std::make_shared<Binary>(std::move(source), name, "", interner_, symbols_);
+    binary = std::make_shared<Binary>(std::move(source), name, "", interner_, symbols_, lines_);
     binary->look_for_debug_file(process_folder, path_in_root(process_folder, name));
   }
   return binary;

@@ -19,8 +19,9 @@ namespace spanfold::proc {
 
 class BinaryCache {
  public:
-  // `most_table_bytes`: what symbol tables may hold in memory.
-  explicit BinaryCache(Interner& interner, std::size_t most_table_bytes = SymbolCache::kUsualBytes);
+  // `lines` null: nobody wants them. `most_table_bytes`: what symbol tables may hold in memory.
+  explicit BinaryCache(Interner& interner, LineFinder* lines = nullptr,
+                       std::size_t most_table_bytes = SymbolCache::kUsualBytes);
 
   // The binary behind a range with a file, opened through an open folder /proc/PID where it is not known yet. Null
   // where it cannot be opened, is not certainly the one that is mapped, or too many are open already.
@@ -63,6 +64,7 @@ class BinaryCache {
   [[nodiscard]] bool make_room();
 
   Interner& interner_;
+  LineFinder* lines_;
   std::size_t max_files_;
   SymbolCache symbols_;
   std::map<FileId, std::shared_ptr<Binary>> files_;

@@ -27,6 +27,9 @@ class ByteSource {
   // Fills the front of `into`; how many bytes came, fewer at the end of the source or on an error.
   [[nodiscard]] virtual std::size_t read_some(std::uint64_t offset, std::span<char> into) const = 0;
 
+  // The open file that the bytes are read from; -1: none.
+  [[nodiscard]] virtual int descriptor() const { return -1; }
+
   // False once somebody has written into it since the source was made: what is read then belongs to something else.
   [[nodiscard]] virtual bool unchanged() const { return true; }
 
@@ -47,6 +50,7 @@ class FileSource final : public ByteSource {
   FileSource(Fd fd, const struct stat& status)
       : fd_(std::move(fd)), size_(static_cast<std::uint64_t>(status.st_size)), modified_(status.st_mtim) {}
   [[nodiscard]] std::uint64_t size() const override { return size_; }
+  [[nodiscard]] int descriptor() const override { return fd_.get(); }
   // By size and time of modification; not by that of the last status change, which the removal of a name moves too.
   [[nodiscard]] bool unchanged() const override;
   [[nodiscard]] std::size_t read_some(std::uint64_t offset, std::span<char> into) const override;

@@ -69,10 +69,14 @@ std::optional<DebugLink> read_debug_link(const ElfFile& elf, const ByteSource& s
   return link;
 }
 
+bool has_debug_lines(const ElfFile& elf) {
+  return elf.section_named(".debug_info").has_value() || elf.section_named(".zdebug_info").has_value();
+}
+
 std::vector<DebugCandidate> open_debug_candidates(int process_folder, const std::string& path, const ElfFile& elf,
-                                                  const ByteSource& source) {
+                                                  const ByteSource& source, bool lines) {
   std::vector<DebugCandidate> candidates;
-  if (has_symbols(elf)) return candidates;
+  if (has_symbols(elf) && (!lines || has_debug_lines(elf))) return candidates;
   constexpr std::size_t kFolderDigits = 2;
   const std::string& id = elf.build_ids().gnu;
   if (id.size() > kFolderDigits) {

@@ -28,10 +28,14 @@ struct DebugCandidate {
   std::optional<std::uint32_t> crc;  // that it must have; none: its build id must be the other's
 };
 
+// True where the file says which line of source each address is of.
+[[nodiscard]] bool has_debug_lines(const ElfFile& elf);
+
 // Opens the candidates for `elf`, which `path` leads to in the root of the process with the open folder
-// `process_folder`. Looks at them no further. Empty where the file has its own symbols.
+// `process_folder`. Looks at them no further. Empty where the file has its own symbols and, if they are wanted, `lines`.
 [[nodiscard]] std::vector<DebugCandidate> open_debug_candidates(int process_folder, const std::string& path,
-                                                                const ElfFile& elf, const ByteSource& source);
+                                                                const ElfFile& elf, const ByteSource& source,
+                                                                bool lines = false);
 
 // The first that belongs to `elf` for certain: the CRC is right where one is asked for, both build ids are equal where
 // both have one (and the CRC is asked for, or both have one), and code lies at the same addresses. Null: none.

@@ -9,12 +9,14 @@
 #include <optional>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 
 #include "base/log.h"
 #include "proc/binary_cache.h"
 #include "proc/identity.h"
 #include "proc/interner.h"
 #include "proc/kernel.h"
+#include "proc/line_finder.h"
 #include "proc/log_reader.h"
 #include "proc/process.h"
 #include "proc/procfs.h"
@@ -60,9 +62,14 @@ std::string_view remedy(FrameType type) {
 class Symbolizer::Impl {
  public:
   explicit Impl(Options options)
-      : options_(options), binaries_(interner_), reader_(shared_), kernel_(interner_, options.local_symbols) {}
+      : options_(options),
+        lines_(interner_),
+        binaries_(interner_, options.lines ? &lines_ : nullptr),
+        reader_(shared_),
+        kernel_(interner_, options.local_symbols) {}
 
   MappingLog& log() { return reader_.log(); }
+  LineFinder& lines() { return lines_; }
   void notice(const ProcessKey& key, const ImageTag& image, std::uint64_t seen_ns) {
     Process& process = process_of(key);
     reader_.bring_up(process, image, seen_ns);
@@ -88,6 +95,7 @@ class Symbolizer::Impl {
 
   Options options_;
   Interner interner_;
+  LineFinder lines_;
   BinaryCache binaries_;
   JitBudget jit_;
   Shared shared_{binaries_, interner_, jit_};
@@ -223,6 +231,7 @@ void Symbolizer::Impl::forget_gone() {
     place = drop ? processes_.erase(place) : std::next(place);
   }
   binaries_.drop_unused();
+  lines_.drop_unused();
   if ((jit_.ranges_left_out > 0 || jit_.given_up > 0) && !said_left_out_) {
     said_left_out_ = true;
     log::warning("JIT compilers say more than is kept: {} ranges of code are left out, {} files are not read",
@@ -232,6 +241,7 @@ void Symbolizer::Impl::forget_gone() {
 
 void Symbolizer::Impl::forget_all() {
   processes_.clear();
+  lines_.clear();
   binaries_.clear();
   kernel_.clear();
   interner_.clear();
@@ -268,6 +278,13 @@ void Symbolizer::notice(const ProcessKey& key, const ImageTag& image, std::uint6
 void Symbolizer::forget_told(std::uint64_t told_ns) { impl_->log().forget_gone(told_ns); }
 bool Symbolizer::rename(const ProcessKey& key, std::uint64_t& version, std::span<Frame> frames) {
   return impl_->rename(key, version, frames);
+}
+void Symbolizer::want_lines(std::span<const Frame> frames) { impl_->lines().want(frames); }
+void Symbolizer::find_lines(int milliseconds, const std::function<void()>& busy) {
+  impl_->lines().find(milliseconds, busy);
+}
+bool Symbolizer::fill_lines(std::uint64_t& version, std::span<Frame> frames) const {
+  return std::exchange(version, impl_->lines().answers()) != version && impl_->lines().fill(frames);
 }
 void Symbolizer::prepare_kernel() { impl_->prepare_kernel(); }
 void Symbolizer::forget_gone() { impl_->forget_gone(); }

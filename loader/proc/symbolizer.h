@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -26,6 +27,7 @@ using ProcessAttributes = std::vector<std::pair<std::string, std::string>>;
 
 struct Options {
   bool local_symbols = true;  // false: frames carry mapping and address only (--symbols none)
+  bool lines = false;         // also lines of source, and inlined functions
 };
 
 // How much the symbolizer holds, for whoever keeps a budget. Names and mappings of frames stay until forget_all().
@@ -76,6 +78,14 @@ class Symbolizer {
   // another function's since, or have no name yet. Costs nothing where the process's JIT compilers said nothing since
   // `version`, 0 at first, which is set. True where a frame changed.
   bool rename(const ProcessKey& key, std::uint64_t& version, std::span<Frame> frames);
+  // Where lines are wanted: asks for those of the frames, which resolve() gave, once find_lines() is called.
+  void want_lines(std::span<const Frame> frames);
+  // Gets what is wanted, for at most `milliseconds`, in a process of its own (line_worker.h); calls `busy` meanwhile,
+  // every now and then. What takes longer comes with a later call.
+  void find_lines(int milliseconds, const std::function<void()>& busy);
+  // Puts lines into frames that have none yet; costs nothing where no more are known than at `version`, 0 at first,
+  // which is set. True where a frame changed.
+  bool fill_lines(std::uint64_t& version, std::span<Frame> frames) const;
   // Reads the kernel's symbols now, and not at the first kernel frame.
   void prepare_kernel();
 

@@ -107,12 +107,15 @@ std::uint32_t Dictionary::attribute(std::string_view key, const AttributeValue& 
   });
 }
 
-std::uint32_t Dictionary::function(std::string_view name) {
-  if (name.empty()) return 0;
-  const std::uint32_t name_row = string(name);
-  return row(functions_, otlp::dictionary::kFunction, hasher().word(name_row).result(),
+std::uint32_t Dictionary::function(const SourceLine& source) {
+  if (source.function == nullptr || source.function->empty()) return 0;
+  const std::uint32_t name = string(*source.function);
+  const std::uint32_t file = source.file == nullptr ? 0 : string(*source.file);
+  return row(functions_, otlp::dictionary::kFunction, hasher().word(name).word(file).result(),
              [&](protozero::pbf_writer& rows, otlp::Field field) {
-               protozero::pbf_writer(rows, field).add_uint32(otlp::function::kName, name_row);
+               protozero::pbf_writer function(rows, field);
+               function.add_uint32(otlp::function::kName, name);
+               if (file != 0) function.add_uint32(otlp::function::kFilename, file);
              });
 }
 
@@ -147,24 +150,34 @@ std::uint32_t Dictionary::new_mapping(const Mapping& mapping) {
 
 std::uint32_t Dictionary::new_location(const Frame& frame) {
   const std::uint32_t mapping_row = mapping(frame.mapping);
-  const std::uint32_t function_row = frame.function == nullptr ? 0 : function(*frame.function);
+  const SourceLine only{.function = frame.function};
+  const std::span<const SourceLine> lines = frame.lines == nullptr ? std::span(&only, 1) : std::span(*frame.lines);
   const std::uint32_t type = attribute("profile.frame.type", std::string(frame_type_name(frame.type)));
-  const Hash128 content = hasher().word(mapping_row).word(frame.address).word(function_row).word(type).result();
-  return row(locations_, otlp::dictionary::kLocation, content, [&](protozero::pbf_writer& rows, otlp::Field field) {
-    protozero::pbf_writer body(rows, field);
-    if (mapping_row != 0) body.add_uint32(otlp::location::kMappingIndex, mapping_row);
-    if (frame.address != 0) body.add_uint64(otlp::location::kAddress, frame.address);
-    if (function_row != 0) {
-      protozero::pbf_writer(body, otlp::location::kLines).add_uint32(otlp::line::kFunctionIndex, function_row);
-    }
-    body.add_packed_uint32(otlp::location::kAttributeIndices, &type, &type + 1);
-  });
+  Hasher content = hasher().word(mapping_row).word(frame.address).word(type);
+  line_rows_.clear();
+  for (const SourceLine& line : lines) {
+    content.word(line_rows_.emplace_back(function(line))).word(line.line);
+  }
+  return row(locations_, otlp::dictionary::kLocation, content.result(),
+             [&](protozero::pbf_writer& rows, otlp::Field field) {
+               protozero::pbf_writer body(rows, field);
+               if (mapping_row != 0) body.add_uint32(otlp::location::kMappingIndex, mapping_row);
+               if (frame.address != 0) body.add_uint64(otlp::location::kAddress, frame.address);
+               for (std::size_t i = 0; i < lines.size(); ++i) {
+                 if (line_rows_[i] == 0) continue;
+                 protozero::pbf_writer line(body, otlp::location::kLines);
+                 line.add_uint32(otlp::line::kFunctionIndex, line_rows_[i]);
+                 if (lines[i].line != 0) line.add_int64(otlp::line::kLine, lines[i].line);
+               }
+               body.add_packed_uint32(otlp::location::kAttributeIndices, &type, &type + 1);
+             });
 }
 
 std::uint32_t Dictionary::location(const Frame& frame) {
   const Hash128 key = hasher()
                           .word(reinterpret_cast<std::uintptr_t>(frame.mapping))
                           .word(reinterpret_cast<std::uintptr_t>(frame.function))
+                          .word(reinterpret_cast<std::uintptr_t>(frame.lines))
                           .word(frame.address)
                           .word(static_cast<std::uint64_t>(frame.type))
                           .result();

@@ -44,7 +44,7 @@ class Dictionary {
   [[nodiscard]] Hasher hasher() const { return Hasher(seed_); }
   std::uint32_t location(const Frame& frame);
   std::uint32_t new_location(const Frame& frame);
-  std::uint32_t function(std::string_view name);
+  std::uint32_t function(const SourceLine& source);
   std::uint32_t mapping(const Mapping* mapping);
   std::uint32_t new_mapping(const Mapping& mapping);
   // Row of `key` in `table`; a new one has the body `write` makes, as field `field` of the dictionary.
@@ -57,6 +57,7 @@ class Dictionary {
   RowTable batch_frames_;  // by the values of the pointers in a Frame
   std::unordered_map<const Mapping*, std::uint32_t> batch_mappings_;
   std::vector<std::uint32_t> scratch_;
+  std::vector<std::uint32_t> line_rows_;
   std::string rows_;
 };
 

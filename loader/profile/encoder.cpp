@@ -22,17 +22,34 @@ struct Row {
   std::uint64_t value;
 };
 
+template <typename T, typename Order>
+std::strong_ordering content(const T* left, const T* right, Order order) {
+  if (left == right) return std::strong_ordering::equal;
+  if (left == nullptr || right == nullptr) return (left != nullptr) <=> (right != nullptr);
+  return order(*left, *right);
+}
+
+template <typename T>
+std::strong_ordering content(const T* left, const T* right) {
+  return content(left, right, [](const T& a, const T& b) { return a <=> b; });
+}
+
+std::strong_ordering order(const std::vector<SourceLine>& left, const std::vector<SourceLine>& right) {
+  return std::lexicographical_compare_three_way(left.begin(), left.end(), right.begin(), right.end(),
+                                                [](const SourceLine& a, const SourceLine& b) {
+                                                  if (const auto by = a.line <=> b.line; by != 0) return by;
+                                                  if (const auto by = content(a.function, b.function); by != 0)
+                                                    return by;
+                                                  return content(a.file, b.file);
+                                                });
+}
+
 std::strong_ordering order(const Frame& left, const Frame& right) {
-  const auto content = [](const auto* left_content, const auto* right_content) {
-    if (left_content == right_content) return std::strong_ordering::equal;
-    if (left_content == nullptr || right_content == nullptr)
-      return (left_content != nullptr) <=> (right_content != nullptr);
-    return *left_content <=> *right_content;
-  };
   if (const auto by = left.address <=> right.address; by != 0) return by;
   if (const auto by = left.type <=> right.type; by != 0) return by;
   if (const auto by = content(left.function, right.function); by != 0) return by;
-  return content(left.mapping, right.mapping);
+  if (const auto by = content(left.mapping, right.mapping); by != 0) return by;
+  return content(left.lines, right.lines, [](const auto& a, const auto& b) { return order(a, b); });
 }
 
 // By content alone, never by stack_key, which is random: equal windows give equal bytes.

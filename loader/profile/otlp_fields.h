@@ -95,11 +95,13 @@ inline constexpr Field kAttributeIndices = 4;  // packed v
 
 namespace line {
 inline constexpr Field kFunctionIndex = 1;  // v
-}
+inline constexpr Field kLine = 2;           // v
+}  // namespace line
 
 namespace function {
-inline constexpr Field kName = 1;  // v, string index
-}
+inline constexpr Field kName = 1;      // v, string index
+inline constexpr Field kFilename = 3;  // v, string index
+}  // namespace function
 
 namespace attribute {               // KeyValueAndUnit
 inline constexpr Field kKey = 1;    // v, string index

@@ -131,6 +131,39 @@ TEST_CASE("code that is compiled while it runs has the name that is valid at the
   ::munmap(code, 4096);
 }
 
+TEST_CASE("what arrives while a flush names its stacks is named with them") {
+  const auto self = spanfold::proc::test::look_at(::getpid());
+  const auto user = reinterpret_cast<std::uint64_t>(&::usleep);
+  const auto own = reinterpret_cast<std::uint64_t>(&span_of);
+  Gather gather({.lines = true});
+  int calls = 0;
+  gather.when_busy([&] {
+    if (++calls > 1) return;
+    gather.on_stack({.stack_id = 2, .process = self.key, .image = self.image, .user = {&user, 1}});
+    gather.notice(0);
+    gather.on_fold({.epoch = 0, .span = span_of(1), .process = self.key, .stacks = {{.stack_id = 2, .samples = 1}}});
+    gather.on_fold({.epoch = 1, .span = span_of(1), .process = self.key, .stacks = {{.stack_id = 2, .samples = 5}}});
+  });
+  gather.on_stack({.stack_id = 1, .process = self.key, .image = self.image, .user = {&own, 1}});
+  gather.notice(0);
+  gather.on_fold({.epoch = 0, .span = span_of(1), .process = self.key, .stacks = {{.stack_id = 1, .samples = 1}}});
+  gather.begin_flush();
+  const Window window = gather.window({.epoch = 0, .ticks = 2, .in_span = 2}, kTime, 99);
+  REQUIRE(calls > 0);
+  const auto& samples = window.processes[0].on_cpu;
+  REQUIRE(samples.size() == 2);
+  for (const auto& sample : samples) {
+    REQUIRE(sample.frames.size() == 1);
+    CHECK(sample.frames[0].function != nullptr);
+    CHECK(sample.value == 1);
+  }
+  CHECK(samples[0].frames[0].lines != nullptr);
+  gather.end_flush(false);
+  gather.begin_flush();
+  const Window next = gather.window({.epoch = 1, .ticks = 5, .in_span = 5}, kTime, 99);
+  CHECK(next.processes[0].on_cpu[0].value == 5);
+}
+
 TEST_CASE("a stack without frames and one that was cut are marked") {
   Gather gather({});
   see(gather, 1, 0);

@@ -137,6 +137,40 @@ TEST_CASE("what is encoded is what is decoded, as messages and as increments") {
   }
 }
 
+TEST_CASE("inlined functions are lines of one location, with their files") {
+  test::World world;
+  const std::string inner = "inner";
+  const std::string outer = "outer";
+  const std::string file = "/src/a.cpp";
+  const std::vector<SourceLine> lines = {{&inner, &file, 7}, {&outer, nullptr, 300}};
+  Frame frame = world.frame("outer", 0x1200);
+  frame.lines = &lines;
+  Frame elsewhere = frame;
+  const std::vector<SourceLine> other_lines = {{&inner, &file, 8}, {&outer, nullptr, 300}};
+  elsewhere.address = 0x1204;
+  elsewhere.lines = &other_lines;
+  Window window = test::window(0, 3, 0);
+  window.processes.push_back(
+      {.resource = {{"service.name", std::string("shop")}, {"process.pid", std::int64_t{7}}},
+       .on_cpu = {{.frames = world.stack({frame, world.frame("root", 0x1300)}), .span = test::span_of(1), .value = 2},
+                  {.frames = world.stack({elsewhere}), .span = test::span_of(1), .value = 1}}});
+  const std::string bytes = test::encode({window}, Mode::kMessages);
+  report::Recording recording;
+  decode_into(bytes, recording);
+  const Content expected = {{{7, test::span_of(1), {"inner", "outer", "root"}}, 2},
+                            {{7, test::span_of(1), {"inner", "outer"}}, 1}};
+  CHECK(content_of(recording) == expected);
+  const auto count = [&](const std::string& row) {
+    std::size_t found = 0;
+    for (std::size_t at = bytes.find(row); at != std::string::npos; at = bytes.find(row, at + 1)) ++found;
+    return found;
+  };
+  // Functions: inner with its file, outer and root without one.
+  CHECK(count("/src/a.cpp") == 1);
+  CHECK(count(std::string("\x10\x07", 2)) == 1);      // line 7
+  CHECK(count(std::string("\x10\xac\x02", 3)) == 2);  // line 300, of two locations
+}
+
 TEST_CASE("increments hold new rows only") {
   test::World world;
   Encoder encoder({.mode = Mode::kIncrements, .version = "1"});
