@@ -31,6 +31,8 @@
 #define SF_SENT_WAYS 8
 /* Buckets that one run of the sweep looks at. */
 #define SF_SWEEP_BUCKETS 64
+/* Groups of cgroup v2 that a filter names: each costs a helper call a sample, 3 ns. */
+#define SF_MAX_CGROUPS 64
 /* Stays of one span on one thread that are closer than this are one: their lengths add up, the gap does not count. */
 #define SF_LINGER_NS 100000
 
@@ -68,7 +70,7 @@ enum sf_count {
 	SF_COUNT_IN_SPAN, /* folded into a span */
 	SF_COUNT_BACKGROUND, /* outside any span */
 	SF_COUNT_IDLE, /* the CPU was idle */
-	SF_COUNT_FILTERED, /* excluded by --pid, --tid or the command filter */
+	SF_COUNT_FILTERED, /* excluded by --pid, --tid, --cgroup or the command filter */
 	SF_COUNT_NO_MAP, /* of the background: no context map was there to ask */
 	SF_COUNT_LONE_BUSY, /* of the samples: sent on their own because the record was in use */
 	SF_COUNT_LONE_CROWD, /* of the samples: sent on their own because the bucket had no free record */
@@ -198,22 +200,32 @@ struct sf_config {
 	__u32 sent_mask; /* sets of sent stacks - 1; a power of two */
 	__u32 table_count; /* tables in the pool; 0: none */
 	__u32 wakeup_bytes; /* the loader is woken when the ring holds this much */
-	__u32 filter; /* enum sf_filter; SF_FILTER_NONE prunes the look-up */
+	__u32 filter; /* bits of enum sf_filter; each prunes its look-up where it is 0 */
 	__u32 background_stacks; /* 1: walk and fold outside spans too */
 	__u32 follow_forks; /* 1: children of a targeted process are targets */
 	__u32 span_times; /* 1: stays are sent even without a sample */
 	__u64 max_age_ns; /* a stay that is longer counts as background from then on; 0: no limit */
+	__u32 cgroup_count; /* slots of `cgroups`, at most SF_MAX_CGROUPS */
+	__u32 pad;
 };
 
+/* What a sample must be of: of the first, and of one of the other two, as far as they are set. */
 enum sf_filter {
-	SF_FILTER_NONE = 0,
-	SF_FILTER_TARGETS = 1, /* only what `targets` names */
+	SF_FILTER_TARGETS = 1, /* a process or thread that `targets` names */
+	SF_FILTER_CGROUPS = 2, /* a thread in a group of `cgroups`, or below one (cgroup v2) */
+	SF_FILTER_MEMBERS = 4, /* a process that `targets` names as a member of a group (cgroup v1) */
 };
 
-/* A key of `targets`: a process or a single thread. */
+enum sf_target_kind {
+	SF_TARGET_PROCESS = 0,
+	SF_TARGET_THREAD = 1,
+	SF_TARGET_MEMBER = 2,
+};
+
+/* A key of `targets`. */
 struct sf_target {
-	__u32 id;
-	__u32 is_thread; /* 1: id is a thread, 0: a thread group */
+	__u32 id; /* of a thread group, or of a thread */
+	__u32 kind; /* enum sf_target_kind */
 };
 
 /* Ticks outside spans of one process, banked by the lowest bit of the epoch; only grows. */
@@ -233,7 +245,7 @@ SF_ASSERT(SF_OFFSET(struct sf_fold_msg, slots) == sizeof(struct sf_fold_head), "
 SF_ASSERT(SF_OFFSET(struct sf_stack_msg, frames) == 72, "frames follow");
 SF_ASSERT(sizeof(struct sf_owners) == 64, "one cache line");
 SF_ASSERT(sizeof(struct sf_record) == 48 + 80 + 128, "no hidden padding");
-SF_ASSERT(sizeof(struct sf_config) == 48, "no hidden padding");
+SF_ASSERT(sizeof(struct sf_config) == 56, "no hidden padding");
 SF_ASSERT(SF_TABLE_INDEX >= 2 * SF_TABLE_SLOTS, "the index must stay half empty");
 SF_ASSERT(SF_TABLE_SLOTS <= 255, "one byte indexes a slot");
 SF_ASSERT((SF_TABLE_INDEX & (SF_TABLE_INDEX - 1)) == 0, "masked, not divided");

@@ -43,11 +43,11 @@ static __always_inline void on_change(struct event *event, enum entry entry, __u
 	__u64 begin_ns = begin_watch(event, SF_COUNT_HOOKED);
 
 	count(event, SF_COUNT_HOOKED);
-	if (!knobs.filter || is_target(pid_tgid)) {
-		if (pid_tgid == bpf_get_current_pid_tgid())
+	if (pid_tgid == bpf_get_current_pid_tgid()) {
+		if (is_wanted(pid_tgid))
 			tell(event, entry, pid_tgid, span);
-		else
-			tell_other(pid_tgid, span);
+	} else if (is_target(pid_tgid)) {
+		tell_other(pid_tgid, span); /* in which cgroup that one is cannot be told from here */
 	}
 	end_watch(event, begin_ns);
 }

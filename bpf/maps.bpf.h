@@ -78,6 +78,14 @@ struct {
 	__type(value, __u8);
 } targets SEC(".maps") __weak;
 
+/* Groups of cgroup v2 that a filter names. */
+struct {
+	__uint(type, BPF_MAP_TYPE_CGROUP_ARRAY);
+	__uint(max_entries, 1);
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, sizeof(__u32));
+} cgroups SEC(".maps") __weak;
+
 /* Changes that a thread made to the entry of another one. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

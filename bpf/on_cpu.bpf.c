@@ -79,7 +79,7 @@ int on_tick(struct bpf_perf_event_data *ctx)
 	event.counters->count[SF_COUNT_TICKS]++;
 	if (!pid_tgid)
 		event.counters->count[SF_COUNT_IDLE]++;
-	else if (knobs.filter && !is_target(pid_tgid))
+	else if (!is_wanted(pid_tgid))
 		event.counters->count[SF_COUNT_FILTERED]++;
 	else
 		take_sample(&event, ctx, pid_tgid);

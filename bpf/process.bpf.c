@@ -3,17 +3,24 @@
 #include "stay.bpf.h"
 #include "task.bpf.h"
 
+static __always_inline void inherit(__u32 parent, __u32 child, enum sf_target_kind kind)
+{
+	struct sf_target born = { .id = child, .kind = kind };
+	__u8 one = 1;
+
+	if (is_named(parent, kind))
+		bpf_map_update_elem(&targets, &born, &one, BPF_ANY);
+}
+
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 {
-	struct sf_target old = { .id = (__u32)parent->tgid };
-	struct sf_target born = { .id = (__u32)child->tgid };
-	__u8 one = 1;
-
-	if (!knobs.follow_forks || old.id == born.id)
+	if (parent->tgid == child->tgid)
 		return 0;
-	if (bpf_map_lookup_elem(&targets, &old))
-		bpf_map_update_elem(&targets, &born, &one, BPF_ANY);
+	if (knobs.follow_forks)
+		inherit((__u32)parent->tgid, (__u32)child->tgid, SF_TARGET_PROCESS);
+	if (knobs.filter & SF_FILTER_MEMBERS)
+		inherit((__u32)parent->tgid, (__u32)child->tgid, SF_TARGET_MEMBER);
 	return 0;
 }
 
@@ -54,8 +61,9 @@ static __always_inline void mark_left_entry(__u64 pid_tgid)
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(on_exit, struct task_struct *task)
 {
-	struct sf_target group = { .id = (__u32)task->tgid };
-	struct sf_target thread = { .id = (__u32)task->pid, .is_thread = 1 };
+	struct sf_target process = { .id = (__u32)task->tgid };
+	struct sf_target thread = { .id = (__u32)task->pid, .kind = SF_TARGET_THREAD };
+	struct sf_target member = { .id = (__u32)task->tgid, .kind = SF_TARGET_MEMBER };
 
 	end_stays(bpf_get_current_pid_tgid(), epoch);
 	mark_left_entry(bpf_get_current_pid_tgid());
@@ -64,8 +72,10 @@ int BPF_PROG(on_exit, struct task_struct *task)
 	/* Whoever gets these numbers next was not asked for. */
 	bpf_map_delete_elem(&targets, &thread);
 	/* The count of live threads has already been lowered for this one. */
-	if (task->signal->live.counter == 0)
-		bpf_map_delete_elem(&targets, &group);
+	if (task->signal->live.counter == 0) {
+		bpf_map_delete_elem(&targets, &process);
+		bpf_map_delete_elem(&targets, &member);
+	}
 	return 0;
 }
 

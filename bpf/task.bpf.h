@@ -44,12 +44,43 @@ static __always_inline bool remember_process(const struct sf_process *process, b
 	return true;
 }
 
+static __always_inline bool is_named(__u32 id, enum sf_target_kind kind)
+{
+	struct sf_target target = { .id = id, .kind = kind };
+
+	return bpf_map_lookup_elem(&targets, &target);
+}
+
+/* Is the thread at hand in one of the groups, or below it? Errors (an empty slot) are none of 1. */
+VERIFIED_ONCE is_in_cgroups(void)
+{
+	for (__u32 slot = 0; slot < SF_MAX_CGROUPS && slot < knobs.cgroup_count; slot++) {
+		if (bpf_current_task_under_cgroup(&cgroups, slot) == 1)
+			return 1;
+	}
+	return 0;
+}
+
+static __always_inline bool is_in_group(__u64 pid_tgid)
+{
+	if (knobs.filter & SF_FILTER_MEMBERS && is_named(pid_tgid >> 32, SF_TARGET_MEMBER))
+		return true;
+	return knobs.filter & SF_FILTER_CGROUPS && is_in_cgroups();
+}
+
+/* Does the thread pass the filter by its numbers? */
 static __always_inline bool is_target(__u64 pid_tgid)
 {
-	struct sf_target group = { .id = pid_tgid >> 32 };
-	struct sf_target thread = { .id = (__u32)pid_tgid, .is_thread = 1 };
+	return !(knobs.filter & SF_FILTER_TARGETS) || is_named(pid_tgid >> 32, SF_TARGET_PROCESS) ||
+	       is_named((__u32)pid_tgid, SF_TARGET_THREAD);
+}
 
-	return bpf_map_lookup_elem(&targets, &group) || bpf_map_lookup_elem(&targets, &thread);
+/* Has anybody asked for the thread at hand? */
+static __always_inline bool is_wanted(__u64 pid_tgid)
+{
+	if (!is_target(pid_tgid))
+		return false;
+	return !(knobs.filter & (SF_FILTER_CGROUPS | SF_FILTER_MEMBERS)) || is_in_group(pid_tgid);
 }
 
 #endif

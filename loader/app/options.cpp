@@ -48,13 +48,16 @@ CLI::Validator not_empty() {
 }
 
 // Where samples come from, and what they are taken of.
-void declare_sampling(CLI::App& cli, RawRecord& raw) {
+void declare_sampling(CLI::App& cli, RawRecord& raw, RecordOptions& options) {
   cli.add_option("-F,--freq", raw.frequency_hz, "samples a second on each CPU (99)");
   cli.add_option("-e,--event", raw.event, "what makes a sample (cpu-clock)");
   cli.add_option("-d,--duration", raw.duration, "end after 10, 500ms, 10s, 5m, 1h (no limit)")->check(not_empty());
   cli.add_option("-p,--pid", raw.pids, "only these processes")->delimiter(',');
   cli.add_option("-t,--tid", raw.tids, "only these threads")->delimiter(',');
   cli.add_option("-C,--cpu", raw.cpus, "only these CPUs, as 0-3,5");
+  cli.add_option("--cgroup", options.cgroups, "only what is in these control groups, or below: folders, or their names")
+      ->delimiter(',')
+      ->check(not_empty());
   cli.add_option("--background", raw.background, "samples outside any span: count (default), stacks, none")
       ->check(CLI::IsMember({"count", "stacks", "none"}));
   cli.add_option("--max-overhead", raw.max_overhead,
@@ -84,7 +87,7 @@ void declare(CLI::App& cli, RawRecord& raw, RecordOptions& options) {
                  "a file, a folder (ends in /) for one file each flush, or - (spanfold.otlp)")
       ->check(some);
   cli.add_option("--max-disk", raw.max_disk, "of a folder: the most that its files take in all, as 64M")->check(some);
-  declare_sampling(cli, raw);
+  declare_sampling(cli, raw, options);
   declare_spans(cli, raw, options);
   cli.add_option("--flush", raw.flush, "how often finished work leaves the process (5s)");
   cli.add_option("--symbols", raw.symbols, "local (default), none")->check(CLI::IsMember({"local", "none"}));

@@ -22,6 +22,7 @@ struct RecordOptions {
   std::vector<std::uint32_t> pids;
   std::vector<std::uint32_t> tids;
   std::vector<int> cpus;  // empty: all
+  std::vector<std::string> cgroups;
   Background background = Background::kCount;
   std::string context_path;
   bpf::Lifecycle lifecycle = bpf::Lifecycle::kAuto;

@@ -48,12 +48,15 @@ Status check_host(const RecordOptions& options) {
   return ok();
 }
 
-bpf::RecorderOptions recorder_options(const RecordOptions& options, std::optional<pid_t> command) {
+bpf::RecorderOptions recorder_options(const RecordOptions& options, std::optional<pid_t> command,
+                                      const CgroupFilter& cgroups) {
   bpf::RecorderOptions asked;
   asked.frequency_hz = options.frequency_hz;
   asked.cpus = options.cpus;
   asked.pids = options.pids;
   asked.tids = options.tids;
+  asked.groups = cgroups.kernel_groups();
+  asked.members_only = cgroups.follows_members();
   asked.background_stacks = options.background == Background::kStacks;
   asked.context_path = options.context_path;
   asked.lifecycle = options.lifecycle;
@@ -65,6 +68,22 @@ bpf::RecorderOptions recorder_options(const RecordOptions& options, std::optiona
     asked.follow_forks = true;
   }
   return asked;
+}
+
+Result<CgroupFilter> open_cgroups(const RecordOptions& options) {
+  CgroupFilter cgroups;
+  if (Status opened = cgroups.open(options.cgroups); !opened) return opened.error();
+  if (cgroups.kernel_groups() > bpf::kMostGroups) {
+    return Error{.what = fmt::format("--cgroup takes {} groups of cgroup v2 at the most", bpf::kMostGroups),
+                 .hint = "name a group above them",
+                 .failure = Failure::kUsage};
+  }
+  if (cgroups.follows_members() && !bpf::in_host_pid_namespace()) {
+    return Error{.what = "this is not the host's pid namespace, where processes of a cgroup v1 have other numbers",
+                 .hint = "run on the host, or with hostPID: true",
+                 .failure = Failure::kHost};
+  }
+  return cgroups;
 }
 
 Result<std::vector<Fd>> open_targets(const RecordOptions& options) {

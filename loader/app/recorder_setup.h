@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "app/cgroup_filter.h"
 #include "app/options.h"
 #include "base/fd.h"
 #include "base/result.h"
@@ -21,7 +22,11 @@ namespace spanfold::app {
 [[nodiscard]] Status check_host(const RecordOptions& options);
 
 // `command`: the process that is recorded with its descendants.
-[[nodiscard]] bpf::RecorderOptions recorder_options(const RecordOptions& options, std::optional<pid_t> command);
+[[nodiscard]] bpf::RecorderOptions recorder_options(const RecordOptions& options, std::optional<pid_t> command,
+                                                    const CgroupFilter& cgroups);
+
+// The groups of --cgroup. Fails where one is not there, or cannot be followed from here.
+[[nodiscard]] Result<CgroupFilter> open_cgroups(const RecordOptions& options);
 
 // Descriptors of the processes of --pid, readable once they have ended. Fails where one of them, or a thread of --tid,
 // is not there.

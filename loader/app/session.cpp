@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "app/cgroup_filter.h"
 #include "app/child.h"
 #include "app/diagnosis.h"
 #include "app/gather.h"
@@ -62,6 +63,7 @@ class Session {
 
  private:
   Status watch_all(Loop& loop);
+  Status watch_cgroups(Loop& loop);
   Status start();
   Status drain();
   void drain_in_between();
@@ -88,11 +90,13 @@ class Session {
   Fd signals_;
   Fd flush_timer_;
   Fd sweep_timer_;
+  Fd cgroup_timer_;
   Fd warm_up_timer_;
   Fd end_timer_;
   Fd grace_timer_;
   bool interrupted_ = false;
   std::vector<Fd> targets_;
+  CgroupFilter cgroups_;
   profile::Accounting total_;
   std::uint64_t window_start_ns_ = 0;  // boot clock
   BootToUnix unix_ = BootToUnix::now();
@@ -154,7 +158,16 @@ Status Session::watch_all(Loop& loop) {
     if (fd < 0) continue;
     if (Status watched = loop.watch(fd, [this] { return drain(); }); !watched) return watched;
   }
+  if (Status watched = watch_cgroups(loop); !watched) return watched;
   return loop.watch_timer(flush_timer_, options_.flush_ns, true, [this] { return flush_on_time(); });
+}
+
+Status Session::watch_cgroups(Loop& loop) {
+  if (options_.cgroups.empty()) return ok();
+  return loop.watch_timer(cgroup_timer_, cgroups_.period_ns(), true, [this]() -> Status {
+    cgroups_.look(recorder_->targets());
+    return ok();
+  });
 }
 
 Status Session::drain() {
@@ -186,6 +199,7 @@ Status Session::sweep() {
 Status Session::start() {
   window_start_ns_ = boot_clock_ns();
   rate_.begin();
+  if (Status begun = cgroups_.begin(recorder_->targets()); !begun) return begun;
   if (Status started = recorder_->start(); !started) return started;
   if (child_) {
     if (Status running = child_->run(); !running) return running;
@@ -303,7 +317,10 @@ Result<int> Session::run() {
   if (!targets) return targets.error();
   targets_ = std::move(*targets);
   const std::optional<pid_t> command = child_ ? std::optional(child_->pid()) : std::nullopt;
-  auto recorder = bpf::Recorder::open(recorder_options(options_, command));
+  auto cgroups = open_cgroups(options_);
+  if (!cgroups) return cgroups.error();
+  cgroups_ = std::move(*cgroups);
+  auto recorder = bpf::Recorder::open(recorder_options(options_, command, cgroups_));
   if (!recorder) return recorder.error();
   recorder_ = std::move(*recorder);
   // The kernel's rings hold what happens for a while only.

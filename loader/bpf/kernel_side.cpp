@@ -91,13 +91,8 @@ Status KernelSide::start() {
   return clocks_->enable();
 }
 
-Status KernelSide::add_target(std::uint32_t id, bool is_thread) {
-  const sf_target target{.id = id, .is_thread = is_thread ? 1U : 0U};
-  const std::uint8_t one = 1;
-  if (bpf_map_update_elem(bpf_map__fd(skeleton_->maps.targets), &target, &one, BPF_ANY) != 0) {
-    return errno_error(fmt::format("add {} to the targets", id), "too many processes or threads are named");
-  }
-  return ok();
+Targets KernelSide::targets() const {
+  return {bpf_map__fd(skeleton_->maps.targets), bpf_map__fd(skeleton_->maps.cgroups)};
 }
 
 std::size_t KernelSide::ring_bytes() const { return bpf_map__max_entries(skeleton_->maps.ring); }

@@ -15,6 +15,7 @@
 #include "bpf/hook_watch.h"
 #include "bpf/programs.h"
 #include "bpf/record_view.h"
+#include "bpf/targets.h"
 
 struct ring_buffer;
 
@@ -30,7 +31,7 @@ class KernelSide {
   // Loads the programs and opens the clocks; called again, the new programs take over, and run if the old ones did.
   Status load(ProgramOptions options, std::uint32_t frequency_hz, const std::vector<int>& cpus);
 
-  Status add_target(std::uint32_t id, bool is_thread);
+  [[nodiscard]] Targets targets() const;
   Status start();
   void stop() { clocks_->disable(); }
   Status set_frequency(std::uint32_t frequency_hz) { return clocks_->set_frequency(frequency_hz); }

@@ -75,6 +75,16 @@ std::uint32_t ring_bytes_of(const Sizes& sizes) {
   return std::bit_ceil(std::max({sizes.ring_bytes, page, kLeastRingBytes}));
 }
 
+bool filters_by_number(const ProgramOptions& options) { return options.filter_targets || options.filter_members; }
+
+std::uint32_t filter_of(const ProgramOptions& options) {
+  std::uint32_t filter = 0;
+  if (options.filter_targets) filter |= SF_FILTER_TARGETS;
+  if (options.filter_members) filter |= SF_FILTER_MEMBERS;
+  if (options.cgroups > 0) filter |= SF_FILTER_CGROUPS;
+  return filter;
+}
+
 void size_maps(spanfold_bpf& skeleton, const ProgramOptions& options, bool fetch_atomics) {
   constexpr std::uint32_t kMostTaken = 4096;
   const Sizes& sizes = options.sizes;
@@ -86,7 +96,10 @@ void size_maps(spanfold_bpf& skeleton, const ProgramOptions& options, bool fetch
   bpf_map__set_max_entries(skeleton.maps.tables, std::max(sizes.tables, 1U));
   bpf_map__set_max_entries(skeleton.maps.sent, sets);
   bpf_map__set_max_entries(skeleton.maps.processes, std::max(sizes.processes, 1U));
-  bpf_map__set_max_entries(skeleton.maps.targets, options.filter ? std::max(sizes.targets, 1U) : 1U);
+  bpf_map__set_max_entries(skeleton.maps.targets, filters_by_number(options) ? std::max(sizes.targets, 1U) : 1U);
+  // Not every kernel has groups.
+  bpf_map__set_autocreate(skeleton.maps.cgroups, options.cgroups > 0);
+  bpf_map__set_max_entries(skeleton.maps.cgroups, std::max(options.cgroups, 1U));
   // Every table may be taken, and on each CPU a few records, some of them by hooks that were preempted.
   if (!fetch_atomics) bpf_map__set_max_entries(skeleton.maps.locks, std::max(sizes.tables, 1U) + kMostTaken);
 }
@@ -97,7 +110,8 @@ void set_knobs(sf_config& knobs, const ProgramOptions& options) {
   knobs.sent_mask = std::bit_ceil(std::max(options.sizes.sent_sets, 1U)) - 1;
   knobs.table_count = options.sizes.tables;
   knobs.wakeup_bytes = ring_bytes_of(options.sizes) / 4;
-  knobs.filter = options.filter ? SF_FILTER_TARGETS : SF_FILTER_NONE;
+  knobs.filter = filter_of(options);
+  knobs.cgroup_count = options.cgroups;
   knobs.background_stacks = options.background_stacks ? 1 : 0;
   knobs.follow_forks = options.follow_forks ? 1 : 0;
   knobs.span_times = options.span_times ? 1 : 0;
@@ -150,7 +164,7 @@ Skeleton open_skeleton(bool fetch_atomics) {
 Status take_over_maps(spanfold_bpf& skeleton, const spanfold_bpf& old) {
   for (int i = 0; i < skeleton.skeleton->map_cnt; ++i) {
     bpf_map* map = *skeleton.skeleton->maps[i].map;
-    if (map == skeleton.maps.context || bpf_map__is_internal(map)) continue;
+    if (map == skeleton.maps.context || bpf_map__is_internal(map) || !bpf_map__autocreate(map)) continue;
     const int code = bpf_map__reuse_fd(map, bpf_map__fd(*old.skeleton->maps[i].map));
     if (code != 0) return host_error(fmt::format("take over the map {}", bpf_map__name(map)), -code, "");
   }

@@ -32,7 +32,9 @@ enum class Hooks : std::uint8_t {
 struct ProgramOptions {
   Sizes sizes;
   std::uint64_t seed = 0;  // random
-  bool filter = false;
+  bool filter_targets = false;
+  bool filter_members = false;
+  std::uint32_t cgroups = 0;  // of v2, at most kMostGroups
   bool follow_forks = false;
   bool background_stacks = false;
   bool span_times = false;

@@ -76,7 +76,9 @@ Status Recorder::Impl::load() {
   ProgramOptions programs;
   programs.sizes = options_.sizes;
   programs.seed = seed_;
-  programs.filter = options_.follow_forks || !options_.pids.empty() || !options_.tids.empty();
+  programs.filter_targets = options_.follow_forks || !options_.pids.empty() || !options_.tids.empty();
+  programs.filter_members = options_.members_only;
+  programs.cgroups = options_.groups;
   programs.follow_forks = options_.follow_forks;
   programs.background_stacks = options_.background_stacks;
   programs.span_times = options_.span_times;
@@ -107,10 +109,10 @@ Status Recorder::Impl::open(const RecorderOptions& options) {
   if (getrandom(&seed_, sizeof(seed_), 0) != sizeof(seed_)) return errno_error("get a random seed");
   if (Status loaded = load(); !loaded) return loaded;
   for (const std::uint32_t pid : options_.pids) {
-    if (Status added = kernel_.add_target(pid, false); !added) return added;
+    if (Status added = kernel_.targets().add(pid, TargetKind::kProcess); !added) return added;
   }
   for (const std::uint32_t tid : options_.tids) {
-    if (Status added = kernel_.add_target(tid, true); !added) return added;
+    if (Status added = kernel_.targets().add(tid, TargetKind::kThread); !added) return added;
   }
   open_tasks();
   measure_clock_shift();
@@ -255,7 +257,7 @@ Result<std::unique_ptr<Recorder>> Recorder::open(const RecorderOptions& options)
   return std::unique_ptr<Recorder>(new Recorder(std::move(impl)));
 }
 
-Status Recorder::add_target(std::uint32_t pid) { return impl_->kernel().add_target(pid, false); }
+Targets Recorder::targets() const { return impl_->kernel().targets(); }
 Status Recorder::start() { return impl_->start(); }
 void Recorder::stop() { impl_->kernel().stop(); }
 int Recorder::wakeup_fd() const { return impl_->kernel().wakeup_fd(); }

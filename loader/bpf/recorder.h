@@ -11,6 +11,7 @@
 #include "base/task_sink.h"
 #include "bpf/events.h"
 #include "bpf/programs.h"
+#include "bpf/targets.h"
 
 namespace spanfold::bpf {
 
@@ -24,9 +25,11 @@ enum class Lifecycle : std::uint8_t {
 struct RecorderOptions {
   std::uint32_t frequency_hz = 99;
   std::vector<int> cpus;            // empty: all that are online
-  std::vector<std::uint32_t> pids;  // with tids and follow_forks all empty: everything on the host
+  std::vector<std::uint32_t> pids;  // with tids and follow_forks all empty: everything, but for groups
   std::vector<std::uint32_t> tids;
   bool follow_forks = false;       // children of the targets are targets
+  bool members_only = false;       // with groups: what is in none of them passes only as a member among the targets
+  std::uint32_t groups = 0;        // of cgroup v2, set by number before start(): only what is in them
   bool background_stacks = false;  // walk and fold outside spans too
   std::string context_path;        // the pinned context map
   Lifecycle lifecycle = Lifecycle::kAuto;
@@ -51,8 +54,8 @@ class Recorder {
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
 
-  // A process that counts among the targets from now on.
-  Status add_target(std::uint32_t pid);
+  // What the filter is held against. Valid until the next call of anything here.
+  [[nodiscard]] Targets targets() const;
   Status start();
   void stop();
   // Samples at another rate from the next flush on, which begins right behind this call.
