@@ -9,6 +9,7 @@
 #include "bpf/fold.bpf.h"
 #include "bpf/stack.bpf.h"
 #include "bpf/sweep.bpf.h"
+#include "bpf/task.bpf.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -101,6 +102,17 @@ int body_context(struct bpf_raw_tracepoint_args *ctx)
 
 	if (input && open_event(&event, input->epoch))
 		input->result = context_of(&event, input->pid_tgid, &input->span);
+	return 0;
+}
+
+/* Has anybody asked for the thread that calls this? */
+SEC("raw_tp")
+int body_wanted(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct sf_body_input *input = input_of(ctx);
+
+	if (input)
+		input->result = is_wanted(bpf_get_current_pid_tgid());
 	return 0;
 }
 

@@ -23,7 +23,9 @@ struct Sizes {
   std::uint32_t sent_sets = 16;
   bool span_times = false;
   bool background_stacks = false;
-  int context_map = -1;  // what the slot of `context` may hold
+  std::uint32_t filter = 0;   // bits of enum sf_filter
+  std::uint32_t cgroups = 0;  // slots
+  int context_map = -1;       // what the slot of `context` may hold
 };
 
 inline int make_context_map() {
@@ -80,6 +82,10 @@ void give_sizes(Skeleton& skeleton, const Sizes& sizes) {
   skeleton.rodata->knobs.table_count = sizes.tables;
   skeleton.rodata->knobs.wakeup_bytes = ~0U;
   skeleton.rodata->knobs.span_times = sizes.span_times ? 1 : 0;
+  skeleton.rodata->knobs.filter = sizes.filter;
+  skeleton.rodata->knobs.cgroup_count = sizes.cgroups;
+  bpf_map__set_max_entries(skeleton.maps.targets, 8);
+  bpf_map__set_max_entries(skeleton.maps.cgroups, sizes.cgroups > 0 ? sizes.cgroups : 1);
   skeleton.rodata->knobs.background_stacks = sizes.background_stacks ? 1 : 0;
 }
 

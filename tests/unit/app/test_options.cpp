@@ -29,11 +29,13 @@ TEST_CASE("defaults are those of the README") {
 }
 
 TEST_CASE("lists, repeats and the command") {
-  const auto parsed = parse_record({"-p", "1,2", "--pid", "3", "-C", "0-2,5", "--cpu", "1", "-d", "500ms", "-F", "997",
-                                    "--background", "stacks", "--symbols", "none"});
+  const auto parsed = parse_record(
+      {"-p", "1,2", "--pid",        "3",      "-C",        "0-2,5", "--cpu",    "1",      "-d",       "500ms",
+       "-F", "997", "--background", "stacks", "--symbols", "none",  "--cgroup", "a,/b/c", "--cgroup", "d"});
   REQUIRE(parsed);
   CHECK(parsed->options.pids == std::vector<std::uint32_t>{1, 2, 3});
   CHECK(parsed->options.cpus == std::vector<int>{0, 1, 2, 5});
+  CHECK(parsed->options.cgroups == std::vector<std::string>{"a", "/b/c", "d"});
   CHECK(parsed->options.duration_ns == 500'000'000);
   CHECK(parsed->options.background == Background::kStacks);
   CHECK(!parsed->options.local_symbols);
@@ -72,6 +74,8 @@ TEST_CASE("what makes no sense is a usage error of one line with a hint") {
                                                      {"-C", "3-1"},
                                                      {"-C", "a"},
                                                      {"-C", "99999999"},
+                                                     {"--cgroup", ""},
+                                                     {"--cgroup"},
                                                      {"--background", "all"},
                                                      {"-e", "cycles"},
                                                      {"--flush", "0"},
