@@ -83,6 +83,7 @@ Status CgroupFilter::begin(bpf::Targets targets) {
     if (Status told = tell(group, targets); !told) return told;
   }
   if (follows_members()) follow(targets);
+  if (!groups_.empty()) log::debug("recording what is in {} cgroups", groups_.size());
   return ok();
 }
 

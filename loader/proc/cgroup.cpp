@@ -90,6 +90,12 @@ void add_pids(std::string_view text, std::vector<std::uint32_t>& pids) {
   }
 }
 
+Error no_group(const std::string& path) {
+  return Error{.what = fmt::format("{} is no cgroup", path),
+               .hint = "a folder in a file system of type cgroup or cgroup2, mostly below /sys/fs/cgroup",
+               .failure = Failure::kUsage};
+}
+
 Error no_such_group(const std::string& name, const std::vector<CgroupMount>& mounts) {
   Error error{.what = fmt::format("find the cgroup {}", name), .code = ENOENT};
   error.hint = mounts.empty() ? "no cgroup file system is mounted"
@@ -128,16 +134,13 @@ Result<Cgroup> open_cgroup(const std::string& path) {
   struct statfs system {};
   struct stat status {};
   if (!group.folder || ::fstatfs(group.folder.get(), &system) != 0 || ::fstat(group.folder.get(), &status) != 0) {
-    Error error = errno_error(fmt::format("open the cgroup {}", path));
-    if (error.code == ENOTDIR) error.failure = Failure::kUsage;
-    return error;
+    if (errno == ENOTDIR) return no_group(path);
+    return errno_error(fmt::format("open the cgroup {}", path));
   }
   group.is_v2 = system.f_type == CGROUP2_SUPER_MAGIC;
   group.inode = status.st_ino;
   if (group.is_v2 || system.f_type == CGROUP_SUPER_MAGIC) return group;
-  return Error{.what = fmt::format("{} is no cgroup", path),
-               .hint = "a folder in a file system of type cgroup or cgroup2, mostly below /sys/fs/cgroup",
-               .failure = Failure::kUsage};
+  return no_group(path);
 }
 
 Result<Cgroup> find_cgroup(const std::string& name, const std::vector<CgroupMount>& mounts) {
