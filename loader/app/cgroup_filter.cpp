@@ -71,14 +71,14 @@ void CgroupFilter::look_at(Group& group) {
   group.gone = group.told = false;
 }
 
-Status CgroupFilter::tell(Group& group, bpf::Targets& targets) {
+Status CgroupFilter::tell(Group& group, const bpf::Targets& targets) {
   if (!group.cgroup.is_v2 || group.told || group.gone) return ok();
   if (Status set = targets.set_group(group.slot, group.cgroup.folder.get()); !set) return set;
   group.told = true;
   return ok();
 }
 
-Status CgroupFilter::begin(bpf::Targets targets) {
+Status CgroupFilter::begin(const bpf::Targets& targets) {
   for (Group& group : groups_) {
     if (Status told = tell(group, targets); !told) return told;
   }
@@ -89,7 +89,7 @@ Status CgroupFilter::begin(bpf::Targets targets) {
 
 std::uint64_t CgroupFilter::period_ns() const { return follows_members() ? kFollowNs : kLookNs; }
 
-void CgroupFilter::look(bpf::Targets targets) {
+void CgroupFilter::look(const bpf::Targets& targets) {
   const std::uint64_t now_ns = boot_clock_ns();
   if (now_ns < next_look_ns_) return;
   for (Group& group : groups_) {
@@ -114,7 +114,7 @@ std::vector<std::uint32_t> CgroupFilter::members() const {
 
 // The programs add children of members and drop what ends, at once. So who is known is asked for first: what is born
 // after that is not taken for somebody who left.
-void CgroupFilter::follow(bpf::Targets& targets) {
+void CgroupFilter::follow(const bpf::Targets& targets) {
   const std::vector<std::uint32_t> known = targets.all(bpf::TargetKind::kMember);
   const std::vector<std::uint32_t> present = members();
   for (const std::uint32_t pid : difference(present, known)) add(pid, targets);
@@ -124,7 +124,7 @@ void CgroupFilter::follow(bpf::Targets& targets) {
   for (const std::uint32_t pid : difference(missing, members())) targets.remove(pid, bpf::TargetKind::kMember);
 }
 
-void CgroupFilter::add(std::uint32_t pid, bpf::Targets& targets) {
+void CgroupFilter::add(std::uint32_t pid, const bpf::Targets& targets) {
   if (Status added = targets.add(pid, bpf::TargetKind::kMember); !added) {
     if (!std::exchange(crowd_said_, true))
       log::warning("{}: of the cgroups, some processes count as filtered", added.error().message());

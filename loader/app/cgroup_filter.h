@@ -23,12 +23,12 @@ class CgroupFilter {
   [[nodiscard]] bool follows_members() const { return kernel_groups() < groups_.size(); }
 
   // Before anything is sampled: who is in the groups now.
-  Status begin(bpf::Targets targets);
+  Status begin(const bpf::Targets& targets);
   // How often look() is wanted.
   [[nodiscard]] std::uint64_t period_ns() const;
   // Who came and went, and whether a group was made anew; says which are gone. Holds itself back where looking takes
   // long.
-  void look(bpf::Targets targets);
+  void look(const bpf::Targets& targets);
 
  private:
   struct Group {
@@ -39,10 +39,10 @@ class CgroupFilter {
   };
 
   static void look_at(Group& group);
-  static Status tell(Group& group, bpf::Targets& targets);
+  static Status tell(Group& group, const bpf::Targets& targets);
   [[nodiscard]] std::vector<std::uint32_t> members() const;
-  void follow(bpf::Targets& targets);
-  void add(std::uint32_t pid, bpf::Targets& targets);
+  void follow(const bpf::Targets& targets);
+  void add(std::uint32_t pid, const bpf::Targets& targets);
 
   std::vector<Group> groups_;
   std::uint64_t next_look_ns_ = 0;

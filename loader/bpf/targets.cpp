@@ -21,7 +21,7 @@ sf_target key_of(std::uint32_t id, TargetKind kind) { return {.id = id, .kind = 
 
 }  // namespace
 
-Status Targets::add(std::uint32_t id, TargetKind kind) {
+Status Targets::add(std::uint32_t id, TargetKind kind) const {
   const sf_target target = key_of(id, kind);
   const std::uint8_t one = 1;
   if (bpf_map_update_elem(targets_, &target, &one, BPF_ANY) != 0) {
@@ -30,7 +30,7 @@ Status Targets::add(std::uint32_t id, TargetKind kind) {
   return ok();
 }
 
-void Targets::remove(std::uint32_t id, TargetKind kind) {
+void Targets::remove(std::uint32_t id, TargetKind kind) const {
   const sf_target target = key_of(id, kind);
   (void)bpf_map_delete_elem(targets_, &target);  // it may have ended
 }
@@ -50,7 +50,7 @@ std::vector<std::uint32_t> Targets::all(TargetKind kind) const {
   return ids;
 }
 
-Status Targets::set_group(std::uint32_t slot, int folder) {
+Status Targets::set_group(std::uint32_t slot, int folder) const {
   if (bpf_map_update_elem(cgroups_, &slot, &folder, BPF_ANY) != 0) return errno_error("name a cgroup to the kernel");
   return ok();
 }

@@ -24,12 +24,12 @@ class Targets {
   Targets(int targets, int cgroups) : targets_(targets), cgroups_(cgroups) {}
 
   // From now on until it ends. Error: ENOSPC or E2BIG where there are too many.
-  Status add(std::uint32_t id, TargetKind kind);
-  void remove(std::uint32_t id, TargetKind kind);
+  Status add(std::uint32_t id, TargetKind kind) const;
+  void remove(std::uint32_t id, TargetKind kind) const;
   // All of that kind, sorted.
   [[nodiscard]] std::vector<std::uint32_t> all(TargetKind kind) const;
   // Threads in this group of cgroup v2, or below it, pass from now on; what was in the slot before does not.
-  Status set_group(std::uint32_t slot, int folder);
+  Status set_group(std::uint32_t slot, int folder) const;
 
  private:
   int targets_;

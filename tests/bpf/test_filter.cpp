@@ -74,7 +74,7 @@ bool passes(Bodies& bodies) {
 
 Targets targets_of(Bodies& bodies) { return {bpf_map__fd(bodies.maps().targets), bpf_map__fd(bodies.maps().cgroups)}; }
 
-void set(Targets& targets, std::uint32_t id, TargetKind kind, bool is_in) {
+void set(const Targets& targets, std::uint32_t id, TargetKind kind, bool is_in) {
   if (is_in)
     REQUIRE(targets.add(id, kind));
   else
@@ -90,7 +90,7 @@ TEST_CASE("who passes is named by number and in a group, as far as either is ask
   const auto tid = static_cast<std::uint32_t>(::gettid());
   for (std::uint32_t filter = 0; filter < 8; ++filter) {
     Bodies bodies({.filter = filter, .cgroups = kSlots});
-    Targets targets = targets_of(bodies);
+    const Targets targets = targets_of(bodies);
     REQUIRE(targets.set_group(0, groups.outside()));  // slot 1 stays empty
     for (unsigned state = 0; state < 16; ++state) {
       const bool process = (state & 1U) != 0;
@@ -114,7 +114,7 @@ TEST_CASE("who passes is named by number and in a group, as far as either is ask
 
 TEST_CASE("targets: each kind for itself, sorted, and full is an error") {
   Bodies bodies({.filter = SF_FILTER_MEMBERS});
-  Targets targets = targets_of(bodies);
+  const Targets targets = targets_of(bodies);
   REQUIRE(targets.add(9, TargetKind::kMember));
   REQUIRE(targets.add(3, TargetKind::kMember));
   REQUIRE(targets.add(9, TargetKind::kProcess));
