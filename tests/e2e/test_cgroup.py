@@ -137,12 +137,13 @@ class Groups:
 
     def test_children_belong_to_it(self):
         """Those of processes that were there before, and theirs, however short they live."""
-        recording = self.begin(seconds=3)
+        recording = self.begin(seconds=50)
         options = ["--mode", "short", "--children", "20", "--ms", "50"]
         family = self.stage.start(*inside(self.group, harness.workload("family", *options)))
         self.assertEqual(family.wait(), 0)
         stranger = self.stage.start_workload("family", "--mode", "background", "--ms", "300")
         stranger.wait()
+        recording.send(signal.SIGINT)
         recording = self.stage.finish(recording).check()
         counts = analysis.check_right_spans(recording.rows(), FAMILY)
         total = sum(counts[4].values())
