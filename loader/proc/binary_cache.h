@@ -34,6 +34,8 @@ class BinaryCache {
   // The vDSO behind `range`, copied from the memory of the process; equal images are one binary. Null where that fails.
   [[nodiscard]] std::shared_ptr<Binary> of_vdso(int process_folder, const MapRange& range);
 
+  // Of the memory for tables, the kernel's takes `bytes`.
+  void leave_room_for(std::size_t bytes) { symbols_.leave_room_for(bytes); }
   // Closes what nobody but the cache holds.
   void drop_unused();
   void clear();

@@ -48,7 +48,7 @@ std::shared_ptr<SharedSymbols> SymbolCache::of(const std::string& build_id, cons
 }
 
 void SymbolCache::make_room() {
-  std::size_t held = memory_bytes();
+  std::size_t held = memory_bytes() + beside_bytes_;
   while (held > most_bytes_ && entries_.size() > 1) {
     const auto oldest = std::min_element(entries_.begin(), entries_.end(), [](const Entry& a, const Entry& b) {
       return a.symbols->last_use < b.symbols->last_use;

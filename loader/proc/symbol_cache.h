@@ -34,6 +34,11 @@ class SymbolCache {
   // The table of `sources`: of a copy, or read now. Keep it as a weak pointer only, or it cannot go. One that is larger
   // than the whole budget is kept while no other is read.
   [[nodiscard]] std::shared_ptr<SharedSymbols> of(const std::string& build_id, const SymbolSources& sources);
+  // Of the budget, somebody else's table takes `bytes`: the kernel's.
+  void leave_room_for(std::size_t bytes) {
+    beside_bytes_ = bytes;
+    make_room();
+  }
   void note_use(SharedSymbols& symbols) { symbols.last_use = ++uses_; }
 
   // Drops those whose files nobody else holds open.
@@ -58,6 +63,7 @@ class SymbolCache {
   void make_room();
 
   std::size_t most_bytes_;
+  std::size_t beside_bytes_ = 0;
   std::vector<Entry> entries_;
   std::uint64_t uses_ = 0;
   std::uint64_t tables_read_ = 0;

@@ -231,6 +231,7 @@ void Symbolizer::Impl::forget_gone() {
     place = drop ? processes_.erase(place) : std::next(place);
   }
   binaries_.drop_unused();
+  binaries_.leave_room_for(kernel_.memory_bytes());
   lines_.drop_unused();
   if ((jit_.ranges_left_out > 0 || jit_.given_up > 0) && !said_left_out_) {
     said_left_out_ = true;

@@ -108,6 +108,11 @@ TEST_CASE("symbol cache: what was used longest ago goes, the newest never") {
   CHECK(two.expired());
   CHECK(!three.expired());
   CHECK(cache.memory_bytes() <= 2 * largest);
+  const std::weak_ptr<SharedSymbols> one_again = cache.of("1", {source_of(files[0]), nullptr});
+  CHECK(cache.size() == 2);
+  cache.leave_room_for(largest);
+  CHECK(cache.size() == 1);
+  CHECK(!one_again.expired());
   SymbolCache tiny(1);
   const std::weak_ptr<SharedSymbols> only = tiny.of("1", {source_of(files[0]), nullptr});
   CHECK(!only.expired());
