@@ -21,7 +21,7 @@ bool parse_number(std::string_view& text, int& value) {
 
 std::vector<int> parse_cpu_list(const std::string& text) {
   constexpr int kMostCpus = 1 << 16;
-  std::vector<int> cpus;
+  std::vector<bool> listed;  // by number: a range may stand in the list again and again
   std::string_view rest = text;
   while (!rest.empty() && rest.back() == '\n') rest.remove_suffix(1);
   while (!rest.empty()) {
@@ -33,14 +33,17 @@ std::vector<int> parse_cpu_list(const std::string& text) {
       if (!parse_number(rest, last)) return {};
     }
     if (last < first || last >= kMostCpus) return {};
-    for (int cpu = first; cpu <= last; ++cpu) cpus.push_back(cpu);
+    if (listed.size() <= static_cast<std::size_t>(last)) listed.resize(static_cast<std::size_t>(last) + 1);
+    std::fill(listed.begin() + first, listed.begin() + last + 1, true);
     if (rest.empty()) break;
     if (rest.front() != ',') return {};
     rest.remove_prefix(1);
     if (rest.empty()) return {};
   }
-  std::sort(cpus.begin(), cpus.end());
-  cpus.erase(std::unique(cpus.begin(), cpus.end()), cpus.end());
+  std::vector<int> cpus;
+  for (std::size_t cpu = 0; cpu < listed.size(); ++cpu) {
+    if (listed[cpu]) cpus.push_back(static_cast<int>(cpu));
+  }
   return cpus;
 }
 
