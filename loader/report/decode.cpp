@@ -36,6 +36,7 @@ class Decoder {
         default: field.skip();
       }
     }
+    tables_.charge(text_bytes(process));
     process_ = into_.add_process(process);
     for (const std::string_view scope : scopes) read_scope_profiles(scope);
   }
@@ -64,6 +65,7 @@ class Decoder {
     }
     if (key == "process.pid") process.pid = value.number;
     if (!value.text) return;
+    tables_.charge(value.text->size());
     if (key == "service.name") process.service = *value.text;
     if (key == "process.executable.name") process.executable = *value.text;
     if (key == "host.name") process.host = *value.text;
@@ -122,6 +124,7 @@ class Decoder {
   }
 
   void read_attribute(const Tables::Attribute& attribute, ProfileHead& head) {
+    tables_.charge(attribute.key.size());
     if (attribute.key == profile::kEndedKey) head.ended = attribute.value.number.value_or(0) != 0;
     add_accounting(attribute, into_);
   }

@@ -45,6 +45,9 @@ struct Process {
   std::string host, container;
   auto operator<=>(const Process&) const = default;
 };
+[[nodiscard]] inline std::size_t text_bytes(const Process& process) {
+  return process.service.size() + process.executable.size() + process.host.size() + process.container.size();
+}
 
 struct Entry {
   std::uint32_t process = 0;

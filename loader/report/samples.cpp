@@ -136,20 +136,27 @@ void for_each_sample(std::string_view profile, Take take) {
 
 void read_samples(std::string_view profile, const ProfileHead& head, std::uint32_t process, Tables& tables,
                   Recording& into) {
+  const std::size_t process_text_bytes = text_bytes(into.processes()[process]);
   if (is_span_time(head.sample_type)) {
-    for_each_sample(profile, [&](const Fields& sample) { add_stays(sample, process, head.ended, tables, into); });
+    for_each_sample(profile, [&](const Fields& sample) {
+      tables.charge(process_text_bytes);
+      add_stays(sample, process, head.ended, tables, into);
+    });
     return;
   }
   const auto meaning = meaning_of(head);
   if (!meaning) {
+    constexpr std::size_t kMostTypes = 16;  // to tell of; a file may have one for each of its profiles
     auto& skipped = into.skipped_types;
     const auto& type = head.sample_type.type;
+    if (skipped.size() >= kMostTypes) return;
     if (std::find(skipped.begin(), skipped.end(), type) == skipped.end()) skipped.emplace_back(type);
     return;
   }
   for_each_sample(profile, [&](const Fields& sample) {
     const Cost cost = cost_of(*meaning, sample);
     if (cost == Cost{}) return;
+    tables.charge(process_text_bytes);
     into.entries.push_back({.process = process,
                             .span = tables.span(sample.link),
                             .stack = tables.stack(sample.stack),

@@ -99,8 +99,10 @@ AnyValue Tables::any_value(std::string_view bytes) const {
   return value;
 }
 
-Tables::Attribute Tables::attribute(std::uint64_t index) const {
+Tables::Attribute Tables::attribute(std::uint64_t index) {
   const std::string_view bytes = row(attributes_, index, "attribute");
+  const auto [known, added] = read_attributes_.try_emplace(index);
+  if (!added) return known->second;
   Attribute attribute;
   pbf_reader field(bytes.data(), bytes.size());
   while (field.next()) {
@@ -110,7 +112,7 @@ Tables::Attribute Tables::attribute(std::uint64_t index) const {
       default: field.skip();
     }
   }
-  return attribute;
+  return known->second = attribute;
 }
 
 std::uint32_t Tables::span(std::uint64_t index) {
@@ -136,7 +138,7 @@ std::uint32_t Tables::span(std::uint64_t index) {
   return known->second = into_.add_span(span);
 }
 
-Tables::Location Tables::location(std::uint64_t index) const {
+Tables::Location Tables::location(std::uint64_t index) {
   const std::string_view bytes = row(locations_, index, "location");
   pbf_reader field(bytes.data(), bytes.size());
   Location location;
@@ -157,7 +159,7 @@ Tables::Location Tables::location(std::uint64_t index) const {
   return location;
 }
 
-std::string_view Tables::function_name(std::string_view line) const {
+std::string_view Tables::line_name(std::string_view line) {
   std::uint64_t index = 0;
   pbf_reader in_line(line.data(), line.size());
   while (in_line.next()) {
@@ -167,8 +169,13 @@ std::string_view Tables::function_name(std::string_view line) const {
       in_line.skip();
     }
   }
-  if (index == 0) return {};
+  return index == 0 ? std::string_view() : function_name(index);
+}
+
+std::string_view Tables::function_name(std::uint64_t index) {
   const std::string_view bytes = row(functions_, index, "function");
+  const auto [known, added] = function_names_.try_emplace(index);
+  if (!added) return known->second;
   std::uint64_t name = 0;
   pbf_reader in_function(bytes.data(), bytes.size());
   while (in_function.next()) {
@@ -178,30 +185,36 @@ std::string_view Tables::function_name(std::string_view line) const {
       in_function.skip();
     }
   }
-  return name == 0 ? std::string_view() : string(name);
+  return known->second = name == 0 ? std::string_view() : string(name);
 }
 
-std::string Tables::unnamed(const Location& location) const {
-  if (location.mapping == 0) return "[unknown]";
-  const std::string_view bytes = row(mappings_, location.mapping, "mapping");
-  std::uint64_t start = 0;
-  std::uint64_t limit = 0;
-  std::uint64_t offset = 0;
+const Tables::Module& Tables::module(std::uint64_t mapping_index) {
+  const std::string_view bytes = row(mappings_, mapping_index, "mapping");
+  const auto [known, added] = modules_.try_emplace(mapping_index);
+  Module& module = known->second;
+  if (!added) return module;
   std::uint64_t filename = 0;
   pbf_reader field(bytes.data(), bytes.size());
   while (field.next()) {
     switch (field.tag()) {
-      case otlp::mapping::kMemoryStart: start = read_varint(field); break;
-      case otlp::mapping::kMemoryLimit: limit = read_varint(field); break;
-      case otlp::mapping::kFileOffset: offset = read_varint(field); break;
+      case otlp::mapping::kMemoryStart: module.start = read_varint(field); break;
+      case otlp::mapping::kMemoryLimit: module.limit = read_varint(field); break;
+      case otlp::mapping::kFileOffset: module.offset = read_varint(field); break;
       case otlp::mapping::kFilename: filename = read_varint(field); break;
       default: field.skip();
     }
   }
-  const std::string module = profile::to_valid_utf8(base_name(filename == 0 ? "" : string(filename)), kMaxModuleBytes);
-  if (module.empty()) return "[unknown]";
-  const bool rebase = !file_addresses && is_run_time(start, limit, location.address);
-  return fmt::format("{}+{:#x}", module, rebase ? location.address - start + offset : location.address);
+  module.name = profile::to_valid_utf8(base_name(filename == 0 ? "" : string(filename)), kMaxModuleBytes);
+  return module;
+}
+
+std::string Tables::unnamed(const Location& location) {
+  if (location.mapping == 0) return "[unknown]";
+  const Module& module = this->module(location.mapping);
+  if (module.name.empty()) return "[unknown]";
+  const bool rebase = !file_addresses && is_run_time(module.start, module.limit, location.address);
+  return fmt::format("{}+{:#x}", module.name,
+                     rebase ? location.address - module.start + module.offset : location.address);
 }
 
 void Tables::append_frames(std::uint64_t location_index, std::vector<std::uint32_t>& frames) {
@@ -209,8 +222,9 @@ void Tables::append_frames(std::uint64_t location_index, std::vector<std::uint32
   if (added) {
     const Location found = location(location_index);
     for (const std::string_view line : found.lines) {
-      const std::string_view name = function_name(line);
+      const std::string_view name = line_name(line);
       if (name.empty()) continue;
+      charge(name.size());
       const bool bare = found.synthetic && !name.starts_with('[');
       known->second.push_back(into_.add_frame(bare ? fmt::format("[{}]", name) : std::string(name)));
     }
@@ -222,9 +236,7 @@ void Tables::append_frames(std::uint64_t location_index, std::vector<std::uint32
   frames.insert(frames.end(), known->second.begin(), known->second.end());
 }
 
-std::uint32_t Tables::stack(std::uint64_t index) {
-  const auto [known, added] = stack_numbers_.try_emplace(index, 0);
-  if (!added) return known->second;
+std::uint32_t Tables::make_stack(std::uint64_t index) {
   std::vector<std::uint32_t> frames;
   // Row 0 is the empty stack, also where a producer left the table empty.
   if (index != 0 || !stacks_.empty()) {
@@ -239,7 +251,15 @@ std::uint32_t Tables::stack(std::uint64_t index) {
     }
   }
   if (frames.empty()) frames.push_back(into_.add_frame("[unknown]"));
-  return known->second = into_.add_stack(frames);
+  // Rows by stack, and stacks in JSON, spell it out.
+  for (const std::uint32_t frame : frames) charge(into_.frames()[frame].size() + 1);
+  return into_.add_stack(frames);
+}
+
+std::uint32_t Tables::stack(std::uint64_t index) {
+  const auto [known, added] = stack_numbers_.try_emplace(index, 0);
+  if (added) known->second = make_stack(index);
+  return known->second;
 }
 
 }  // namespace spanfold::report

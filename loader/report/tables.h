@@ -67,7 +67,8 @@ struct AnyValue {
 class Tables {
  public:
   // `into` gets frames, stacks and spans; `bytes` is the size of what is read and bounds what it may expand to.
-  Tables(Recording& into, std::size_t bytes) : into_(into), max_frames_(kFreeFrames + kFramesPerByte * bytes) {}
+  Tables(Recording& into, std::size_t bytes)
+      : into_(into), max_frames_(kFreeFrames + kFramesPerByte * bytes), text_left_(kFreeText + kTextPerByte * bytes) {}
 
   // Adds the rows of one ProfilesDictionary; several merge, as protobuf does it.
   void add(std::string_view dictionary);
@@ -80,7 +81,13 @@ class Tables {
     std::string_view key;
     AnyValue value;
   };
-  [[nodiscard]] Attribute attribute(std::uint64_t index) const;
+  [[nodiscard]] Attribute attribute(std::uint64_t index);
+
+  // To be told of all text that is copied, or will be shown, once for each reference to it.
+  void charge(std::uint64_t text_bytes) {
+    if (text_bytes > text_left_) throw Malformed("it expands to more text than a file of this size can mean");
+    text_left_ -= text_bytes;
+  }
 
   // Numbers in the Recording.
   [[nodiscard]] std::uint32_t stack(std::uint64_t index);
@@ -90,9 +97,12 @@ class Tables {
   bool file_addresses = false;  // NOLINT(misc-non-private-member-variables-in-classes): set by whoever knows
 
  private:
-  // Frames that stacks may expand to, so that a small file cannot ask for all memory.
+  // Frames that stacks may expand to, and text that references may, so that a small file cannot ask for all memory or
+  // for all time. Two bytes for a frame with a name of two hundred are honest.
   static constexpr std::size_t kFreeFrames = std::size_t{1} << 20;
   static constexpr std::size_t kFramesPerByte = 16;
+  static constexpr std::uint64_t kFreeText = std::uint64_t{64} << 20;
+  static constexpr std::uint64_t kTextPerByte = 256;
   using Rows = std::vector<std::string_view>;
 
   struct Location {
@@ -101,16 +111,28 @@ class Tables {
     Rows lines;
     bool synthetic = false;
   };
+  struct Module {
+    std::uint64_t start = 0, limit = 0, offset = 0;
+    std::string name;
+  };
 
   static const std::string_view& row(const Rows& rows, std::uint64_t index, const char* table);
   void append_frames(std::uint64_t location_index, std::vector<std::uint32_t>& frames);
-  [[nodiscard]] Location location(std::uint64_t index) const;
-  [[nodiscard]] std::string_view function_name(std::string_view line) const;
-  [[nodiscard]] std::string unnamed(const Location& location) const;
+  [[nodiscard]] Location location(std::uint64_t index);
+  [[nodiscard]] std::string_view line_name(std::string_view line);
+  [[nodiscard]] std::string_view function_name(std::uint64_t index);
+  [[nodiscard]] const Module& module(std::uint64_t mapping_index);
+  [[nodiscard]] std::string unnamed(const Location& location);
+  [[nodiscard]] std::uint32_t make_stack(std::uint64_t index);
 
   Recording& into_;
   std::size_t max_frames_;
+  std::uint64_t text_left_;
   Rows mappings_, locations_, functions_, links_, strings_, attributes_, stacks_;
+  // Each row is read once, however many refer to it: rows may be long.
+  std::unordered_map<std::uint64_t, Attribute> read_attributes_;
+  std::unordered_map<std::uint64_t, std::string_view> function_names_;
+  std::unordered_map<std::uint64_t, Module> modules_;
   std::unordered_map<std::uint64_t, std::vector<std::uint32_t>> location_frames_;
   std::unordered_map<std::uint64_t, std::uint32_t> stack_numbers_, span_numbers_;
 };
