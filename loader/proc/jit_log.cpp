@@ -85,7 +85,7 @@ bool JitLog::tail_is_there() const {
 }
 
 bool JitLog::read_portion(std::uint64_t size, std::uint64_t most) {
-  std::string piece(kPieceBytes, '\0');
+  std::string piece(std::min<std::uint64_t>(kPieceBytes, size - std::min(next_, size)), '\0');
   const std::uint64_t stop = next_ + most;
   while (next_ < size) {
     if (next_ >= stop) return false;

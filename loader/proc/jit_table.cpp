@@ -53,17 +53,16 @@ class Sweep {
   std::vector<JitCode> owned_;
 };
 
-// Drops the earliest, and an eighth more than it must, so that it is not done for each entry that comes.
+// Drops the earliest, and an eighth more than it must, so that it is not done for each entry that comes. An entry goes
+// with all its pieces: what later ones cut to many pieces must not break the bound.
 std::size_t keep_latest(std::vector<JitCode>& codes, std::size_t most) {
   if (codes.size() <= most) return 0;
   std::vector<std::uint32_t> ages;
   ages.reserve(codes.size());
   for (const JitCode& code : codes) ages.push_back(code.where);
-  const std::size_t drop = codes.size() - most + most / 8;
-  std::nth_element(ages.begin(), ages.begin() + static_cast<std::ptrdiff_t>(std::min(drop, ages.size() - 1)),
-                   ages.end());
-  const std::uint32_t oldest_kept = ages[std::min(drop, ages.size() - 1)];
-  return std::erase_if(codes, [&](const JitCode& code) { return most == 0 || code.where < oldest_kept; });
+  const std::size_t drop = std::min(codes.size() - most + most / 8, codes.size()) - 1;
+  std::nth_element(ages.begin(), ages.begin() + static_cast<std::ptrdiff_t>(drop), ages.end());
+  return std::erase_if(codes, [&](const JitCode& code) { return code.where <= ages[drop]; });
 }
 
 }  // namespace

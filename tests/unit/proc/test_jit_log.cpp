@@ -162,6 +162,19 @@ TEST_CASE("jit log: beyond the budget the oldest are left out, and counted") {
   CHECK(budget.files_left == JitBudget{}.files_left);
 }
 
+TEST_CASE("jit log: one entry in very many pieces takes no more than the budget has") {
+  JitBudget budget;
+  budget.ranges_left = 150;
+  Log log(budget);
+  std::string lines = "1000 1000 large\n";
+  for (int i = 10; i < 100; ++i) lines += "1" + std::to_string(i) + "0 1 small\n";
+  log.append(lines);
+  log.look();
+  CHECK(budget.ranges_left <= 150);
+  CHECK(log->memory_bytes() <= 150 * sizeof(JitCode) * 5 / 4);
+  CHECK(log.name(0x1150) == "small");
+}
+
 TEST_CASE("jit log: a dump, and one that makes no sense") {
   JitBudget budget;
   Log log(budget, JitLog::Form::kJitDump);

@@ -100,6 +100,22 @@ TEST_CASE("jit table: beyond the limit the oldest go, and what is left is right"
   CHECK(table.size() == 0);
 }
 
+TEST_CASE("jit table: an entry that later ones cut to many pieces does not break the limit") {
+  JitTable table;
+  constexpr std::uint32_t kLater = 100;
+  table.add({0, 10 * kLater, 1});
+  for (std::uint32_t i = 0; i < kLater; ++i) table.add({i * 10 + 5, 1, i + 2});
+  // 101 pieces of the first, and a hundred others.
+  CHECK(table.settle(150) == 101);
+  CHECK(table.size() == kLater);
+  CHECK(table.find(0) == nullptr);
+  CHECK(owner(table, 5) == 2);
+  table.add({0, 10 * kLater, 500});
+  for (std::uint32_t i = 0; i < kLater; ++i) table.add({i * 10 + 5, 1, i + 501});
+  CHECK(table.settle(150) > 0);
+  CHECK(table.size() <= 150);
+}
+
 TEST_CASE("jit table: a million entries take 16 bytes each") {
   JitTable table;
   for (std::uint32_t i = 0; i < kMany; ++i) table.add({std::uint64_t{i} * 64, 48, i + 1});
