@@ -88,7 +88,7 @@ void JitDump::take_move(std::string_view body, std::uint32_t offset, JitTable& t
   const auto move = front<Move>(body);
   if (!move || !is_sound(move->new_code_address, move->code_size)) return;
   // What cannot be traced to a load takes the place all the same: what was there before has gone.
-  const JitCode* from = loads_.size() < kMaxMoves ? table.find_latest(move->old_code_address) : nullptr;
+  const JitCode* from = ++moves_ <= kMaxMoves ? table.find_latest(move->old_code_address) : nullptr;
   if (from != nullptr) loads_[offset] = named_at(*from);
   table.add({move->new_code_address, static_cast<std::uint32_t>(move->code_size), offset});
 }

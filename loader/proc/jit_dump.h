@@ -22,14 +22,16 @@ class JitDump final : public JitReader {
   [[nodiscard]] std::string_view name(std::string_view text, const JitCode& code) const override;
 
  private:
-  // Each costs a search through what is not settled yet. No producer is known that moves code at all.
-  static constexpr std::size_t kMaxMoves = 4096;
+  // Each costs a search through what is not settled yet, whether or not that finds anything. No producer is known that
+  // moves code at all.
+  static constexpr std::uint32_t kMaxMoves = 256;
 
   [[nodiscard]] std::optional<std::uint64_t> take_header(std::string_view piece) const;
   static void take_load(std::string_view body, std::uint32_t offset, JitTable& table);
   void take_move(std::string_view body, std::uint32_t offset, JitTable& table);
 
   std::uint32_t inner_pid_;
+  std::uint32_t moves_ = 0;
   std::unordered_map<std::uint32_t, std::uint32_t> loads_;  // of moved code: record of the move → of the load
 };
 
