@@ -20,7 +20,7 @@ constexpr std::size_t kMaxPrintedBytes = 4 * kMaxShownNameBytes;
 
 // The demanglers print through a callback that cannot say "enough": a few hundred bytes of backward references expand
 // to gigabytes, and take as long even when nobody keeps them. Leaving by longjmp ends that. It skips frames of C code
-// only, which hold nothing but stack (a Rust identifier in punycode leaks its few hundred bytes).
+// only, which hold nothing but stack, or the letters of one Rust identifier (see kMostLeft).
 // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): setjmp fills one member, eight kilobytes need no zeros
 struct Output {
   std::array<char, kMaxPrintedBytes> text;
@@ -53,6 +53,18 @@ Language language_of(std::string_view name) {
   if (name.starts_with("_R")) return Language::kRust;
   if (!name.starts_with("_Z")) return Language::kNone;
   return name.starts_with("_ZN") && has_rust_hash(name) ? Language::kRust : Language::kCpp;
+}
+
+// The letters of a Rust identifier in punycode lie in memory of the demangler's own, up to 16 KB, while it prints them:
+// leaving then leaves them behind for ever. Whoever may name symbols must not make that happen over and over, so after
+// these many times names that could do it again stay as they are.
+constexpr int kMostLeft = 64;
+
+bool may_hold_punycode(std::string_view name) {
+  for (std::size_t at = name.find('u'); at != std::string_view::npos; at = name.find('u', at + 1)) {
+    if (at + 1 < name.size() && name[at + 1] >= '0' && name[at + 1] <= '9') return true;
+  }
+  return false;
 }
 
 // No object with a destructor may live here: longjmp comes back into this frame.
@@ -88,7 +100,11 @@ std::string demangle(std::string_view name) {
   const std::string mangled(name);
   Output
       output;  // NOLINT(cppcoreguidelines-pro-type-member-init): setjmp fills `enough`, eight kilobytes need no zeros
+  static int left = 0;
+  const bool may_leave = name.starts_with("_R") && may_hold_punycode(name);
+  if (may_leave && left >= kMostLeft) return cut(mangled);
   bool good = print(mangled.c_str(), language, output);
+  if (may_leave && output.length == output.text.size()) ++left;
   if (!good && language == Language::kRust && name.starts_with("_Z")) {
     output.length = 0;
     good = print(mangled.c_str(), Language::kCpp, output);

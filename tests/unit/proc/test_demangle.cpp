@@ -2,6 +2,9 @@
 // Demangling: what names read like, and that hostile ones cost bounded time, stack and length.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/lsan_interface.h>
+#endif
 
 #include <chrono>
 #include <random>
@@ -149,6 +152,23 @@ TEST_CASE("demangle: equals nm on a real library") {
   REQUIRE(names.size() == truths.size());
   CHECK(names.size() > 1'000);
   for (std::size_t i = 0; i < names.size(); ++i) REQUIRE(demangle(names[i]) == truths[i]);
+}
+
+// Last: from then on, names with letters in punycode stay as they are.
+TEST_CASE("demangle: what cut names leave behind is bounded") {
+  const auto long_name = [](char letter) {
+    const std::string part = "u1900_" + std::string(1900, letter);
+    return "_RNvC" + part + part;
+  };
+#ifdef __SANITIZE_ADDRESS__
+  const __lsan::ScopedDisabler what_is_left_is_meant_to_be;
+#endif
+  CHECK(demangle(long_name('d')).ends_with("…"));
+  CHECK(!demangle(long_name('d')).starts_with("_R"));
+  int shown = 0;
+  for (int i = 0; i < 1000; ++i) shown += demangle(long_name('d')).starts_with("_R") ? 0 : 1;
+  CHECK(shown < 100);
+  CHECK(demangle("_RNvC6_123foo3bar") == "123foo::bar");
 }
 
 }  // namespace spanfold::proc
