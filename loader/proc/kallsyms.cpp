@@ -102,7 +102,8 @@ void Kallsyms::extend_module(std::uint64_t start, std::uint64_t end, const std::
 
 std::uint64_t Kallsyms::end_of(const Line& symbol, std::size_t next) const {
   // Where the next symbol belongs to something else, nothing says where this one ends.
-  std::uint64_t end = (symbol.address / kPageBytes + 1) * kPageBytes;
+  std::uint64_t end = symbol.address / kPageBytes * kPageBytes + (kPageBytes - 1);
+  if (end != std::numeric_limits<std::uint64_t>::max()) ++end;  // the last byte of all has no end to speak of
   if (next < symbols_.size() && (symbols_[next].module == symbol.module || symbols_[next].address < end)) {
     end = symbols_[next].address;
   }

@@ -46,6 +46,13 @@ constexpr std::string_view kText =
 
 }  // namespace
 
+TEST_CASE("kallsyms: a symbol in the last page of all ends behind its beginning") {
+  const Kallsyms symbols = parse("ffffffff81000000 T first\nfffffffffffffff0 t last\t[bpf]\n");
+  REQUIRE(symbols.modules().size() == 2);
+  CHECK(symbols.modules()[1].end == ~0ULL);
+  CHECK(symbols.find(0xfffffffffffffff8).name == "last");
+}
+
 TEST_CASE("kallsyms: names, aliases, ends, modules") {
   for (std::size_t piece = 1; piece < 100; piece += 7) {
     const Kallsyms symbols = parse(kText, piece);
