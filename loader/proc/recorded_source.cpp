@@ -15,6 +15,7 @@ std::size_t RecordedSource::read_some(std::uint64_t offset, std::span<char> into
     seen_.back().end += got;
   } else {
     seen_.push_back({offset, offset + got});
+    if (seen_.size() >= merge_at_) merge();
   }
   return got;
 }
@@ -26,6 +27,11 @@ void RecordedSource::include(std::uint64_t offset, std::uint64_t bytes) {
 
 void RecordedSource::stop() {
   recording_ = false;
+  merge();
+  seen_.shrink_to_fit();
+}
+
+void RecordedSource::merge() const {
   std::sort(seen_.begin(), seen_.end());
   std::vector<Extent> merged;
   for (const Extent& extent : seen_) {
@@ -35,11 +41,11 @@ void RecordedSource::stop() {
       merged.push_back(extent);
     }
   }
-  merged.shrink_to_fit();
   seen_ = std::move(merged);
+  merge_at_ = std::max(kMergeAt, 2 * seen_.size());
 }
 
-bool RecordedSource::reads_like(const ByteSource& other) const {
+bool RecordedSource::reads_like(const ByteSource& other, std::uint64_t& budget_bytes) const {
   if (other.size() != size()) return false;
   constexpr std::uint64_t kPieceBytes = 256UL * 1024;
   std::string ours(kPieceBytes, '\0');
@@ -47,6 +53,8 @@ bool RecordedSource::reads_like(const ByteSource& other) const {
   for (const Extent& extent : seen_) {
     for (std::uint64_t at = extent.begin; at < extent.end;) {
       const std::size_t want = std::min(kPieceBytes, extent.end - at);
+      if (want > budget_bytes) return false;
+      budget_bytes -= want;
       const auto read = [&](const ByteSource& source, std::string& into) {
         return source.read_exactly(at, std::span(into).first(want));
       };

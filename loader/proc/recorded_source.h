@@ -23,8 +23,9 @@ class RecordedSource final : public ByteSource {
   // From now on, reads are not remembered.
   void stop();
 
-  // True where `other` is as long and has the same bytes wherever this one was read. Call after stop().
-  [[nodiscard]] bool reads_like(const ByteSource& other) const;
+  // True where `other` is as long and has the same bytes wherever this one was read, as far as `budget_bytes`, which it
+  // lowers by what it compares, allows to tell. Call after stop().
+  [[nodiscard]] bool reads_like(const ByteSource& other, std::uint64_t& budget_bytes) const;
 
   // True where nobody else holds the source.
   [[nodiscard]] bool is_alone() const { return source_.use_count() == 1; }
@@ -37,8 +38,12 @@ class RecordedSource final : public ByteSource {
     auto operator<=>(const Extent&) const = default;
   };
 
+  void merge() const;
+
+  static constexpr std::size_t kMergeAt = 16UL * 1024;  // whoever reads here and there makes many
   std::shared_ptr<const ByteSource> source_;
   bool recording_ = true;
+  mutable std::size_t merge_at_ = kMergeAt;
   mutable std::vector<Extent> seen_;
 };
 

@@ -17,9 +17,10 @@ std::size_t SymbolCache::Entry::memory_bytes() const {
          (debug_file ? debug_file->memory_bytes() : 0);
 }
 
-bool SymbolCache::Entry::is_of(const SymbolSources& sources) const {
+bool SymbolCache::Entry::is_of(const SymbolSources& sources, std::uint64_t& budget_bytes) const {
   if ((debug_file == nullptr) != (sources.debug_file == nullptr)) return false;
-  return file->reads_like(*sources.file) && (!debug_file || debug_file->reads_like(*sources.debug_file));
+  return file->reads_like(*sources.file, budget_bytes) &&
+         (!debug_file || debug_file->reads_like(*sources.debug_file, budget_bytes));
 }
 
 std::shared_ptr<SharedSymbols> SymbolCache::of(const std::string& build_id, const SymbolSources& sources) {
@@ -27,8 +28,9 @@ std::shared_ptr<SharedSymbols> SymbolCache::of(const std::string& build_id, cons
     return entry.build_id == build_id &&
            (!entry.file->unchanged() || (entry.debug_file && !entry.debug_file->unchanged()));
   });
+  std::uint64_t budget_bytes = kMostCompared;
   for (const Entry& entry : entries_) {
-    if (entry.build_id != build_id || !entry.is_of(sources)) continue;
+    if (entry.build_id != build_id || !entry.is_of(sources, budget_bytes)) continue;
     note_use(*entry.symbols);
     return entry.symbols;
   }

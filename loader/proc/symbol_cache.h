@@ -29,10 +29,12 @@ struct SharedSymbols {
 class SymbolCache {
  public:
   static constexpr std::size_t kUsualBytes = 16UL << 20;  // 1.3 million symbols
+  // A tenth of a second. Files that say many sparse gigabytes of names, and differ at their end, would cost many.
+  static constexpr std::uint64_t kMostCompared = 256UL << 20;
   explicit SymbolCache(std::size_t most_bytes = kUsualBytes) : most_bytes_(most_bytes) {}
 
-  // The table of `sources`: of a copy, or read now. Keep it as a weak pointer only, or it cannot go. One that is larger
-  // than the whole budget is kept while no other is read.
+  // The table of `sources`: of a copy, as far as kMostCompared tells one, or read now. Keep it as a weak pointer only,
+  // or it cannot go. One that is larger than the whole budget is kept while no other is read.
   [[nodiscard]] std::shared_ptr<SharedSymbols> of(const std::string& build_id, const SymbolSources& sources);
   // Of the budget, somebody else's table takes `bytes`: the kernel's.
   void leave_room_for(std::size_t bytes) {
@@ -58,7 +60,7 @@ class SymbolCache {
     std::shared_ptr<RecordedSource> debug_file;
     std::shared_ptr<SharedSymbols> symbols;
     [[nodiscard]] std::size_t memory_bytes() const;
-    [[nodiscard]] bool is_of(const SymbolSources& sources) const;
+    [[nodiscard]] bool is_of(const SymbolSources& sources, std::uint64_t& budget_bytes) const;
   };
   void make_room();
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which files share a symbol table, which must not, and which table goes when room is needed.
 #include <doctest/doctest.h>
+#include <elf.h>
 
 #include <algorithm>
 #include <random>
@@ -168,6 +169,7 @@ TEST_CASE("symbol cache: a binary whose table had to go keeps what it named, and
 
 TEST_CASE("recorded source: like another wherever it was read, and nowhere else") {
   std::mt19937 random(12);
+  std::uint64_t budget = ~0ULL;
   for (int round = 0; round < 2'000; ++round) {
     std::string bytes(1 + random() % 300, '\0');
     for (char& byte : bytes) byte = static_cast<char>(random());
@@ -188,11 +190,69 @@ TEST_CASE("recorded source: like another wherever it was read, and nowhere else"
     for (std::size_t at = 0; at < bytes.size(); ++at) {
       std::string other = bytes;
       other[at] = static_cast<char>(other[at] + 1);
-      REQUIRE(source.reads_like(MemorySource(other)) == !seen[at]);
+      REQUIRE(source.reads_like(MemorySource(other), budget) == !seen[at]);
     }
-    CHECK(source.reads_like(MemorySource(bytes)));
-    CHECK(!source.reads_like(MemorySource(bytes + "x")));
+    CHECK(source.reads_like(MemorySource(bytes), budget));
+    CHECK(!source.reads_like(MemorySource(bytes + "x"), budget));
   }
+}
+
+TEST_CASE("recorded source: who reads here and there, over and over, makes it hold no more than there is") {
+  const RecordedSource source(source_of(std::string(1 << 20, 'x')));
+  char byte = 0;
+  std::mt19937 random(3);
+  for (int i = 0; i < 500'000; ++i) (void)source.read_some(4096 * (random() % 256), std::span(&byte, 1));
+  CHECK(source.memory_bytes() < 1 << 20);
+}
+
+TEST_CASE("recorded source: a comparison ends with its budget") {
+  const std::string bytes(10 << 20, 'x');
+  RecordedSource source(source_of(bytes));
+  source.include(0, bytes.size());
+  source.stop();
+  std::uint64_t budget = bytes.size() + 5;
+  CHECK(source.reads_like(MemorySource(bytes), budget));
+  CHECK(budget == 5);
+  CHECK(!source.reads_like(MemorySource(bytes), budget));
+  CHECK(budget == 5);
+}
+
+namespace {
+// Names that nobody wrote: as large as a file may say, and free.
+class EndlessSource final : public ByteSource {
+ public:
+  explicit EndlessSource(std::string front) : front_(std::move(front)) {}
+  [[nodiscard]] std::uint64_t size() const override { return 4ULL << 30; }
+  [[nodiscard]] std::size_t read_some(std::uint64_t offset, std::span<char> into) const override {
+    std::fill(into.begin(), into.end(), '\0');
+    const std::size_t got = front_.read_some(offset, into);
+    read_ += into.size();
+    return std::max(got, into.size());
+  }
+  [[nodiscard]] std::uint64_t read() const { return read_; }
+
+ private:
+  MemorySource front_;
+  mutable std::uint64_t read_ = 0;
+};
+}  // namespace
+
+TEST_CASE("symbol cache: files that say gigabytes of names are not compared to their ends") {
+  if (!test::have_program("gcc")) return;
+  std::string bytes = build("one_");
+  auto* header = reinterpret_cast<Elf64_Ehdr*>(bytes.data());
+  auto* sections = reinterpret_cast<Elf64_Shdr*>(bytes.data() + header->e_shoff);
+  for (unsigned i = 0; i < header->e_shnum; ++i) {
+    if (sections[i].sh_type == SHT_SYMTAB) sections[sections[i].sh_link].sh_size = 0xf0000000;
+  }
+  SymbolCache cache;
+  (void)cache.of("id", {std::make_shared<EndlessSource>(bytes), nullptr});
+  for (int i = 0; i < 5; ++i) {
+    const auto copy = std::make_shared<EndlessSource>(bytes);
+    (void)cache.of("id", {copy, nullptr});
+    CHECK(copy->read() < SymbolCache::kMostCompared + (16UL << 20));
+  }
+  CHECK(cache.tables_read() == 6);
 }
 
 }  // namespace spanfold::proc
