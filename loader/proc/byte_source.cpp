@@ -39,9 +39,10 @@ const WindowReader::Window& WindowReader::window_of(std::uint64_t offset) {
   const std::uint64_t start = offset / kWindowBytes * kWindowBytes;
   Window& window = windows_[(start / kWindowBytes) % kWindows];
   if (window.start != start) {
-    window.bytes.resize(kWindowBytes);
+    window.bytes.resize(std::min<std::uint64_t>(kWindowBytes, source_.size() - std::min(start, source_.size())));
     window.bytes.resize(source_.read_some(start, window.bytes));
     window.start = start;
+    ++reads_;
   }
   return window;
 }

@@ -77,9 +77,10 @@ template <typename Item, typename Take>
 requires std::is_trivially_copyable_v<Item>
 void each_item(const ByteSource& source, std::uint64_t offset, std::uint64_t count, Take take) {
   constexpr std::uint64_t kAtOnce = 64UL * 1024 / sizeof(Item);
-  std::vector<Item> items(std::min(count, kAtOnce));
+  // Room for no more than the source holds, whatever is asked for.
+  std::vector<Item> items(std::min({count, kAtOnce, source.size() / sizeof(Item) + 1}));
   while (count > 0) {
-    const std::uint64_t want = std::min(count, kAtOnce);
+    const std::uint64_t want = std::min<std::uint64_t>(count, items.size());
     const std::size_t got = source.read_some(offset, {reinterpret_cast<char*>(items.data()), want * sizeof(Item)});
     const std::size_t whole = got / sizeof(Item);
     for (std::size_t i = 0; i < whole; ++i) take(items[i]);
@@ -89,7 +90,8 @@ void each_item(const ByteSource& source, std::uint64_t offset, std::uint64_t cou
   }
 }
 
-// Small random reads through a window of one source: neighbours cost no system call.
+// Small random reads through windows of one source: neighbours cost no system call, and what is far apart no more than
+// a page.
 class WindowReader {
  public:
   explicit WindowReader(const ByteSource& source) : source_(source) {}
@@ -98,10 +100,12 @@ class WindowReader {
   [[nodiscard]] std::string_view text_at(std::uint64_t offset, std::uint64_t limit, std::size_t max_bytes);
   // The `bytes` bytes at `offset`, fewer at the end of the source. Valid until the next call.
   [[nodiscard]] std::string_view bytes_at(std::uint64_t offset, std::size_t bytes);
+  // How often the source was asked. A file decides in what order it is read: whoever follows its offsets looks here.
+  [[nodiscard]] std::uint64_t reads() const { return reads_; }
 
  private:
-  static constexpr std::size_t kWindowBytes = 64UL * 1024;
-  static constexpr std::size_t kWindows = 16;
+  static constexpr std::size_t kWindowBytes = 4UL * 1024;
+  static constexpr std::size_t kWindows = 64;
   struct Window {
     std::uint64_t start = ~0ULL;
     std::string bytes;
@@ -109,6 +113,7 @@ class WindowReader {
   const Window& window_of(std::uint64_t offset);
 
   const ByteSource& source_;
+  std::uint64_t reads_ = 0;
   std::vector<Window> windows_ = std::vector<Window>(kWindows);
   std::string joined_;
 };

@@ -13,8 +13,10 @@ constexpr std::uint32_t kMagic118 = 0xfffffff0;
 constexpr std::uint32_t kMagic120 = 0xfffffff1;
 constexpr std::uint64_t kPreambleBytes = 8;  // magic, two zeros, smallest instruction, pointer
 constexpr std::uint64_t kMaxSearchedBytes = 256UL << 20;
-constexpr int kMaxTries = 16;
-constexpr std::uint64_t kMaxRelocations = 4'000'000;  // half a million in a large program
+constexpr int kMaxTries = 4;                          // eight bytes right by chance are rare
+constexpr std::uint64_t kMaxRelocations = 2'000'000;  // half a million in a large program
+// Of pages, while functions are described: in order, so that a large program (100 MB of table) needs a tenth of it.
+constexpr std::uint64_t kMaxDescriptionReads = 256UL * 1024;
 
 struct Preamble {
   std::uint32_t magic = 0;
@@ -163,7 +165,7 @@ void GoTable::each_function(const ByteSource& source, const std::function<void(c
   WindowReader descriptions(source);
   std::uint64_t entry = offset_ + functions_;
   std::uint64_t begin = number_of(entries.bytes_at(entry, field_bytes()));
-  for (std::uint64_t i = 0; i < count_; ++i) {
+  for (std::uint64_t i = 0; i < count_ && descriptions.reads() <= kMaxDescriptionReads; ++i) {
     // A function is described elsewhere in the table: again where it begins, then the offset of its name.
     const std::uint64_t description =
         offset_ + functions_ + number_of(entries.bytes_at(entry + field_bytes(), field_bytes()));

@@ -12,6 +12,8 @@ constexpr std::uint32_t kMax32 = std::numeric_limits<std::uint32_t>::max();
 constexpr std::string_view kPltSuffix = "@plt";
 // Names are compared for aliases only; this many reads settle every honest file.
 constexpr std::size_t kMaxNamesCompared = 1'000'000;
+// Names may lie so that each is on a page of its own: a microsecond each, half a second in all.
+constexpr std::uint64_t kMaxNameReads = 512UL * 1024;
 constexpr std::size_t kMaxComparedBytes = 1024;
 constexpr int kMaxTables = 4;  // of one type; linkers write one
 
@@ -158,7 +160,8 @@ SymbolRanges SymbolCollector::decide() {
   std::size_t compared = 0;
   const auto name_of = [&](const Candidate& symbol) { return std::string(reader.at(symbol.name, kMaxComparedBytes)); };
   const SymbolRanges ranges(base_, decide_ranges(candidates_, [&](const Candidate& a, const Candidate& b) {
-                              return ++compared <= kMaxNamesCompared && is_better_name(name_of(a), name_of(b));
+                              return ++compared <= kMaxNamesCompared && reader.reads() <= kMaxNameReads &&
+                                     is_better_name(name_of(a), name_of(b));
                             }));
   candidates_ = {};
   return stubs_.empty() ? ranges : with_stubs(ranges);

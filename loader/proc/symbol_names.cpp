@@ -97,6 +97,12 @@ SymbolNames::Reader::Reader(const SymbolNames& names) : names_(names) {
   for (const Part& part : names.parts_) windows_.emplace_back(*part.source);
 }
 
+std::uint64_t SymbolNames::Reader::reads() const {
+  std::uint64_t reads = 0;
+  for (const WindowReader& window : windows_) reads += window.reads();
+  return reads;
+}
+
 std::string_view SymbolNames::Reader::at(std::uint32_t name, std::size_t max_bytes) {
   const std::size_t index = names_.part_of(name);
   if (index >= windows_.size()) return {};

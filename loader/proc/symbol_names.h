@@ -49,6 +49,8 @@ class SymbolNames {
    public:
     explicit Reader(const SymbolNames& names);
     [[nodiscard]] std::string_view at(std::uint32_t name, std::size_t max_bytes);
+    // How often files were asked.
+    [[nodiscard]] std::uint64_t reads() const;
 
    private:
     const SymbolNames& names_;
