@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Debug files: each place where they are looked for, and everything that must not be taken for one.
 #include <doctest/doctest.h>
+#include <elf.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -190,6 +192,57 @@ TEST_CASE("debug file: links that lie") {
         std::string(".\0\0\0\1\2\3\4", 8), std::string("\0\0\0\0\1\2\3\4", 8), std::string("no end of it at all")}) {
     CHECK(!link_of(text).has_value());
   }
+}
+
+TEST_CASE("debug file: one that lies, though its build id is right, names nothing and costs nothing") {
+  if (!have_program("gcc") || !have_program("objcopy")) return;
+  const Root root;
+  const std::string honest = *read_file(root.debug(), 1 << 20);
+  // With what stands in front of each symbol table's section header, and in the file's.
+  const auto name_with = [&](auto change) {
+    std::string bytes = honest;
+    auto* header = reinterpret_cast<Elf64_Ehdr*>(bytes.data());
+    auto* sections = reinterpret_cast<Elf64_Shdr*>(bytes.data() + header->e_shoff);
+    for (unsigned i = 0; i < header->e_shnum; ++i) {
+      if (sections[i].sh_type == SHT_SYMTAB)
+        return change(*header, sections[i]), write_text(root.folder / "lie", bytes);
+    }
+    FAIL("no .symtab");
+  };
+  const auto begin = std::chrono::steady_clock::now();
+  std::string expected;
+  SUBCASE("sh_entsize is 0") {
+    name_with([](auto&, auto& section) { section.sh_entsize = 0; });
+  }
+  SUBCASE("e_shoff beyond the end") {
+    name_with([](auto& header, auto&) { header.e_shoff = 1ULL << 40; });
+  }
+  SUBCASE("symbols beyond the end") {
+    name_with([](auto&, auto& section) { section.sh_offset = ~0ULL; });
+  }
+  SUBCASE("2^32 symbols") {
+    name_with([](auto&, auto& section) { section.sh_size = sizeof(Elf64_Sym) << 32; });
+    expected = "hidden_one";  // those that are there are what they were
+  }
+  root.put(root.place_by_id(), root.folder / "lie");
+  CHECK(root.name() == expected);
+  CHECK(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() < 5);
+}
+
+TEST_CASE("debug file: cut while it is in use, it names nothing more") {
+  if (!have_program("gcc") || !have_program("objcopy")) return;
+  const Root root;
+  root.put(root.place_by_id(), root.debug());
+  const auto candidates = root.candidates();
+  const auto chosen = choose_debug_file(candidates, *root.elf);
+  REQUIRE(chosen != nullptr);
+  const SymbolTable table = SymbolTable::read(root.source, chosen);
+  const std::size_t index = table.find(root.hidden);
+  REQUIRE(index != SymbolRanges::kNone);
+  CHECK(table.name(index) == "hidden_one");
+  REQUIRE(::truncate((root.folder / ("root" + root.place_by_id())).c_str(), 100) == 0);
+  CHECK(table.name(index).empty());
+  CHECK(!table.unchanged());
 }
 
 TEST_CASE("debug file: names of a running process that was stripped") {
