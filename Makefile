@@ -3,7 +3,8 @@
 # scripts/check-rooms.py.
 
 SAN ?= 0
-O   ?= build$(if $(filter 1,$(SAN)),/san)
+FUZZ ?= 0
+O   ?= build$(if $(filter 1,$(FUZZ)),/fuzz,$(if $(filter 1,$(SAN)),/san))
 V   ?= 0
 
 , := ,
@@ -23,7 +24,7 @@ MULTIARCH := $(shell $(CXX) -print-multiarch)
 # A room that is optional can be left out: make WITHOUT=report
 WITHOUT  ?=
 OPTIONAL := export report
-ROOMS    := $(filter-out $(WITHOUT),base bpf proc unwind profile export report app)
+ROOMS    := $(filter-out $(WITHOUT) $(if $(filter 1,$(FUZZ)),app),base bpf proc unwind profile export report app)
 PRESENT  := $(foreach room,$(filter $(ROOMS),$(OPTIONAL)),$(if $(wildcard loader/$(room)/*.cpp),$(room)))
 upper     = $(shell echo $(1) | tr a-z A-Z)
 
@@ -31,7 +32,13 @@ PACKAGES := libbpf libelf libdw zlib liblzma fmt
 # Designated initialisers leave members at their defaults on purpose, which one warning of -Wextra does not know.
 WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor -Woverloaded-virtual \
             -Wno-missing-field-initializers $(if $(filter 1,$(WERROR)),-Werror)
-SANITIZE := $(if $(filter 1,$(SAN)),-fsanitize=address$(,)undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
+SANITIZE := $(if $(filter 1,$(SAN) $(FUZZ)),-fsanitize=address$(,)undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
+ifeq ($(FUZZ),1)
+# libFuzzer is clang's; it must see which branches of ours an input takes.
+CXX      := clang++
+SANITIZE += -fsanitize=fuzzer-no-link -D_GLIBCXX_ASSERTIONS
+CXXFLAGS := -O2 -g1 -Wno-unknown-warning-option
+endif
 LTOFLAGS := $(if $(filter 1,$(LTO)),-flto=auto)
 
 # Generated skeletons are system headers: their warnings are bpftool's affair.
@@ -59,10 +66,12 @@ UNIT_SRC  := $(filter-out $(foreach room,$(WITHOUT),$(wildcard tests/unit/$(room
 BPFT_SRC  := $(sort $(wildcard tests/bpf/*.cpp)) $(if $(wildcard tests/bpf/main.cpp),,tests/unit/main.cpp)
 WORK_SRC  := $(sort $(wildcard tests/workloads/*.cpp))
 BENCH_SRC := $(sort $(wildcard bench/*.cpp))
+FUZZ_SRC  := $(sort $(wildcard tests/fuzz/*.cpp))
 obj        = $(patsubst %.cpp,$(O)/obj/%.o,$(1))
 stem       = $(basename $(basename $(notdir $(1))))
 WORKLOADS := $(foreach source,$(WORK_SRC),$(O)/workloads/$(call stem,$(source)))
 BENCHES   := $(foreach source,$(BENCH_SRC),$(O)/bench/$(call stem,$(source)))
+FUZZERS   := $(foreach source,$(FUZZ_SRC),$(O)/fuzzers/$(call stem,$(source)))
 SKELETON  := $(if $(BPF_SRC),$(O)/gen/spanfold.skel.h $(O)/gen/spanfold_no_fetch.skel.h)
 TEST_SKELETONS := $(foreach source,$(TEST_BPF),$(O)/gen/$(call stem,$(source)).skel.h) \
                   $(foreach source,$(BODIES),$(O)/gen/$(call stem,$(source))_no_fetch.skel.h)
@@ -90,6 +99,10 @@ $(O)/tests/unit $(O)/tests/bpf:
 $(O)/bench/%: $(O)/obj/bench/%.o $(O)/libspanfold.a
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)$(CXX) $(CXXFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(LIBS)
+
+$(O)/fuzzers/%: $(O)/obj/tests/fuzz/%.o $(O)/libspanfold.a
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)$(CXX) $(CXXFLAGS_ALL) -fsanitize=fuzzer $(LDFLAGS) -o $@ $^ $(LIBS)
 
 $(O)/workloads/%: $(O)/obj/tests/workloads/%.o
 	@mkdir -p $(@D)
@@ -140,10 +153,14 @@ $(O)/members: FORCE
 	$(call stamp,$(ROOM_SRC) $(BPF_SRC))
 
 tests: $(if $(UNIT_SRC),$(O)/tests/unit) $(if $(wildcard tests/bpf/*.cpp),$(O)/tests/bpf) workloads ## test programs
+fuzzers: $(FUZZERS)
 workloads: $(WORKLOADS) ## the programs that tests and the demo record
 
-test: ## all tests; SUITES="house unit otlp bpf bpf-no-fetch e2e" picks some
+test: ## all tests; SUITES="house unit otlp fuzz bpf bpf-no-fetch e2e" picks some
 	@MAKE='$(MAKE)' O='$(O)' scripts/test.sh $(SUITES)
+
+fuzz: ## each fuzzer for FUZZ_SECONDS (60); TARGETS="elf maps" picks some
+	@MAKE='$(MAKE)' O='$(O)' $(PYTHON) tests/fuzz/run.py $(TARGETS)
 
 demo: ## records a real service for some seconds and shows where its spans spent CPU time
 	@MAKE='$(MAKE)' O='$(O)' scripts/demo.sh
@@ -172,8 +189,8 @@ help: ## this list
 	@awk -F ':.*## ' '/^[a-z_.]+:.*## / { printf "  %-22s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 FORCE:
-.PHONY: all tests workloads test demo bench lint format install clean help FORCE
+.PHONY: all tests fuzzers workloads test fuzz demo bench lint format install clean help FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:
--include $(patsubst %.cpp,$(O)/obj/%.d,$(ROOM_SRC) loader/app/main.cpp $(UNIT_SRC) $(BPFT_SRC) $(WORK_SRC) $(BENCH_SRC)) \
+-include $(patsubst %.cpp,$(O)/obj/%.d,$(ROOM_SRC) loader/app/main.cpp $(UNIT_SRC) $(BPFT_SRC) $(WORK_SRC) $(BENCH_SRC) $(FUZZ_SRC)) \
          $(patsubst %.c,$(O)/obj/%.d,$(BPF_SRC) $(TEST_BPF)) $(patsubst %.c,$(O)/obj/no-fetch/%.d,$(BPF_SRC) $(BODIES))

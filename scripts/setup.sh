@@ -29,6 +29,7 @@ libcli11-dev:parses the command line
 libiberty-dev:demangles C++ and Rust names
 python3:runs the scripts'
   [test]='doctest-dev:runs the unit tests
+libclang-rt-dev:is the runtime of the fuzzers
 libcpp-httplib-dev:is the server of the test service
 python3-venv:holds the second OTLP decoder of the tests'
   [lint]='clang-format:checks the format
@@ -79,6 +80,8 @@ is_installed() {
   case $1 in
     bpftool) bpftool version >/dev/null 2>&1 ;;
     pkg-config) grep -qx pkgconf <<<"$installed" ;;
+    # Part of another package where clang is older, and of no package where clang was built.
+    libclang-rt-dev) compgen -G "$(clang -print-resource-dir 2>/dev/null)/lib/linux/libclang_rt.fuzzer-*.a" >/dev/null ;;
     *) return 1 ;;
   esac
 }
@@ -135,6 +138,8 @@ for index in "${!packages[@]}"; do
     packages+=(linux-tools-common "linux-tools-generic")
     # Built for this very kernel where there is such a package, which is what the wrapper looks for.
     ! has_candidate "linux-tools-$(uname -r)" || packages+=("linux-tools-$(uname -r)")
+  elif [ "${packages[index]}" = libclang-rt-dev ] && ! has_candidate libclang-rt-dev; then
+    unset 'packages[index]' # comes with clang there
   fi
 done
 quietly apt-get install -y --no-install-recommends "${packages[@]}" || {

@@ -23,6 +23,7 @@ BPF_MAP_CREATE, BPF_MAP_TYPE_ARRAY = 0, 2
 DOCTEST = re.compile(r"^\[doctest\] test cases:\s*(\d+) \|\s*(\d+) passed \|\s*(\d+) failed", re.MULTILINE)
 DOCTEST_SKIP = re.compile(r"^SKIPPED: ", re.MULTILINE)
 UNITTEST = re.compile(r"^Ran (\d+) tests? in .*\n\n(?:OK|FAILED)(?: \((.*)\))?$", re.MULTILINE)
+SUMMARY = re.compile(r"^(\d+) passed, (\d+) failed, (\d+) skipped$", re.MULTILINE)
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -73,6 +74,12 @@ def read_unittest(output):
     return Count(max(ran - skipped - failed, 0), failed, skipped)
 
 
+def read_summary(output):
+    """Of our own runners: the last line of this file's own form."""
+    found = SUMMARY.findall(output)
+    return Count(*map(int, found[-1])) if found else None
+
+
 def judge(count, code, timed_out):
     """What the exit code adds to the summary: a program that died after it, or before, has failed."""
     if count is None:
@@ -110,6 +117,9 @@ def suites(build):
         # After the unit tests, whose files it reads.
         Suite("otlp", "tests/otlp", [*unittest, "tests/otlp", "--top-level-directory", "tests"], read_unittest,
               limit_seconds=240),
+        # Builds for itself what it needs: the loader once more, by clang.
+        Suite("fuzz", "tests/fuzz/run.py", [sys.executable, "tests/fuzz/run.py", "--replay"], read_summary,
+              limit_seconds=900),
         Suite("bpf", "tests/bpf", [f"{build}/tests/bpf"], read_doctest, (f"{build}/tests/bpf",), privileged=True),
         # The same tests of the programs for older kernels, which newer ones run as well.
         Suite("bpf-no-fetch", "tests/bpf", ["env", "SPANFOLD_TEST_NO_FETCH=1", f"{build}/tests/bpf"], read_doctest,

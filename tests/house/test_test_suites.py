@@ -27,6 +27,10 @@ class Reading(unittest.TestCase):
         self.assertIsNone(suites.read_doctest("Segmentation fault"))
         self.assertIsNone(suites.read_unittest("Traceback"))
 
+    def test_summary(self):
+        self.assertEqual(suites.read_summary("1 passed, 0 failed, 0 skipped\nmore\n4 passed, 1 failed, 0 skipped\n"), Count(4, 1, 0))
+        self.assertIsNone(suites.read_summary("  FUZZ  elf\n"))
+
     def test_a_crash_counts(self):
         self.assertEqual(suites.judge(None, -11, False), Count(failed=1))
         self.assertEqual(suites.judge(None, 0, False), Count(failed=1))

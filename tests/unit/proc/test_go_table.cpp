@@ -11,6 +11,8 @@
 
 #include "base/file.h"
 #include "fixture.h"
+#include "fuzz/elf_maker.h"
+#include "fuzz/fuzz.h"
 #include "named_file.h"
 #include "proc/binary.h"
 #include "proc/go_table.h"
@@ -248,6 +250,31 @@ TEST_CASE("Go: only Go's code is Go, and a table that lies names nothing") {
     CHECK(frame_of(other, other.one).function == nullptr);
     CHECK(frame_of(other, other.one).type == FrameType::kNative);
   }
+}
+
+TEST_CASE("Go: functions that are described far apart are read a bounded number of times") {
+  constexpr std::uint32_t kCount = 1'000'000;
+  constexpr std::uint32_t kDescribed = 16U << 20;
+  std::string table;
+  const auto add = [&](auto... values) { (table.append(reinterpret_cast<const char*>(&values), sizeof values), ...); };
+  constexpr std::uint64_t kNames = 72;
+  add(0xfffffff1U, std::uint16_t{0}, std::uint8_t{1}, std::uint8_t{8}, std::uint64_t{kCount}, std::uint64_t{0},
+      fuzz::kCodeAddress, kNames, kNames + 8, kNames + 8, kNames + 8, kNames + 8);
+  table += std::string(8, '\0');
+  std::mt19937 random(5);
+  for (std::uint32_t i = 0; i < kCount; ++i) {
+    add(i, static_cast<std::uint32_t>(8 * kCount + random() % kDescribed) & ~3U);
+  }
+  add(kCount);
+  table.resize(table.size() + kDescribed);
+  const std::string bytes = fuzz::make_elf({{.name = ".gopclntab", .bytes = table}});
+  const fuzz::CountedSource source(bytes);
+  const auto elf = ElfFile::read(source);
+  const auto found = GoTable::find(*elf, source);
+  REQUIRE(found.has_value());
+  found->each_function(source, [](const GoTable::Function&) {});
+  INFO(source.bytes_read(), " bytes read of ", bytes.size());
+  CHECK(source.bytes_read() < 60 * bytes.size());
 }
 
 TEST_CASE("Go: random changes to a table never crash") {
