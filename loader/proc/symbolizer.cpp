@@ -34,10 +34,11 @@ struct KeyHash {
 // The address to look up: the instruction that runs or calls.
 std::uint64_t looked_up(std::uint64_t address, bool exact) { return exact || address == 0 ? address : address - 1; }
 
-// The trampoline that a signal handler returns to was entered by no call: its return address is its first byte.
+// The trampoline that a signal handler returns to was entered by no call: its return address is its first byte. The
+// byte before may be anybody's: Go's line table knows no gaps between functions.
 bool correct_trampoline(const Process& process, std::uint64_t return_address, Frame& frame) {
-  constexpr std::array<std::string_view, 4> kTrampolines = {"__restore_rt", "__restore", "__kernel_rt_sigreturn",
-                                                            "__kernel_sigreturn"};
+  constexpr std::array<std::string_view, 5> kTrampolines = {
+      "__restore_rt", "__restore", "__kernel_rt_sigreturn", "__kernel_sigreturn", "runtime.sigreturn__sigaction"};
   const Process::Region* region = process.region_at(return_address);
   if (region == nullptr || !region->binary) return false;
   const std::uint64_t file_offset = return_address - region->start + region->file_offset;
@@ -172,9 +173,7 @@ void Symbolizer::Impl::resolve_user(const ProcessKey& key, const ImageTag& image
     const std::uint64_t address = looked_up(stack[i], i == 0 && first_exact);
     Frame frame{.address = address};
     if (believed) frame = user_frame(process, image, address);
-    if (believed && options_.local_symbols && frame.function == nullptr && address != stack[i]) {
-      correct_trampoline(process, stack[i], frame);
-    }
+    if (believed && options_.local_symbols && address != stack[i]) correct_trampoline(process, stack[i], frame);
     frames.push_back(frame);
   }
 }

@@ -96,11 +96,11 @@ class Worker:
         if answer != "done\n":
             raise AssertionError(f"{self.process.args} answers {answer!r}")
 
-    def warm_up(self, names):
+    def warm_up(self, names, units=300):
         """Lets it start and compile what it needs; gives the thread that does the work."""
         before = self.ticks_of_threads()
         for name in names:
-            self.spend(name, 300)
+            self.spend(name, units)
         after = self.ticks_of_threads()
         return max(after, key=lambda tid: after[tid] - before.get(tid, 0))
 

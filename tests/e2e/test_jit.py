@@ -8,89 +8,26 @@ import shutil
 import subprocess
 
 import analysis
+import frames
 import harness
 import jit_worker
-import kernel
-from otlp import check
-
-FREQ = "499"
-TRACE = bytes.fromhex("0af7651916cd43dd8448eb211c80319c")
-UNITS, TIMES = 300, 2
-FUNCTIONS = {1: "alpha", 2: "beta"}
+import truth
+import work_case
 
 
-def span_id(kind):
-    return bytes([kind, 0, 0, 0, 0, 0, 0, 1])
-
-
-def frame_types(files):
-    """Names to the types of their frames, out of the dictionaries."""
-    types = {}
-    for path in files:
-        tables = {}
-        for dictionary, _ in check.load(path):
-            for name, rows in dictionary.items():
-                tables.setdefault(name, []).extend(rows)
-        strings = tables["string"]
-        for location in tables["location"]:
-            kinds = [
-                tables["attribute"][index]["value"]["string_value"]
-                for index in location["attribute_indices"]
-                if strings[tables["attribute"][index]["key_strindex"]] == "profile.frame.type"
-            ]
-            for line in location["lines"]:
-                name = strings[tables["function"][line["function_index"]]["name_strindex"]]
-                types.setdefault(name, set()).update(kinds)
-    return types
-
-
-class JitCase(harness.StageCase):
-    def setUp(self):
-        self.stage.new_bpffs()
-        self.stage.ctx_map.parent.mkdir()
-        fd = kernel.create_map()
-        kernel.pin(fd, self.stage.ctx_map)
-        os.close(fd)
-
-    def worker(self, *command):
-        worker = jit_worker.Worker(*command, cwd=self.stage.folder)  # some leave files where they start
-        self.addCleanup(worker.close)
-        return worker
-
-    def record(self, worker, flush="1"):
-        """Spans around known functions: alpha in one, beta in the other. A long flush ends with the process."""
-        tid = worker.warm_up(FUNCTIONS.values())
-        entries = kernel.ContextMap(self.stage.ctx_map)
-        self.addCleanup(entries.close)
-        running = self.stage.begin_record("-F", FREQ, "-p", worker.pid, "--flush", flush)
-        kernel.await_recorder(running.pid)
-        for kind, name in list(FUNCTIONS.items()) * TIMES:
-            entries.set(worker.pid, tid, TRACE, span_id(kind))
-            worker.spend(name, UNITS)
-            entries.clear(worker.pid, tid)
-        worker.finish()
-        return self.stage.finish(running).check()
-
-    def check_names(self, recording, least_share, pattern):
-        """Nearly all samples of a span show its function, none that of the other. Gives the frames that were named."""
-        rows = analysis.span_rows(recording.rows())
-        self.assertEqual({analysis.kind_of(row) for row in rows}, set(FUNCTIONS))
-        names = set()
-        for row in rows:
-            own = FUNCTIONS[analysis.kind_of(row)]
-            named = 0
-            for stack in row["stacks"]:
-                found = [match for frame in stack["frames"] if (match := re.fullmatch(pattern, frame))]
-                self.assertLessEqual({match[1] for match in found}, {own}, stack["frames"])
-                named += stack["count"] if found else 0
-                names.update(match[0] for match in found)
-            self.assertGreater(named, least_share * harness.samples(row), [stack["frames"][:4] for stack in row["stacks"]])
-        return names
-
+class JitCase(work_case.WorkCase):
     def check_types(self, recording, names, kind):
-        types = frame_types(recording.files)
+        types = frames.types_of(recording.files)
         for name in names:
             self.assertEqual(types[name], {kind}, name)
+
+    def check_truth(self, recording, perf_map):
+        """Every name is what the perf map says of its address, or the symbols of the file that it lies in."""
+        checker = truth.Checker()
+        checker.tell("[anon jit]", truth.PerfMap(perf_map.read_text()))
+        checker.check(frames.frames_of(recording.files))
+        self.assertGreater(checker.compared["[anon jit]"], 5)
+        print(f"\n{checker}")
 
 
 class Node(JitCase):
@@ -107,8 +44,10 @@ class Node(JitCase):
 
     def test_perf_map(self):
         worker = self.worker("node", "--perf-basic-prof", *self.OPTIONS, self.script)
-        self.addCleanup(pathlib.Path(f"/tmp/perf-{worker.pid}.map").unlink)
+        perf_map = pathlib.Path(f"/tmp/perf-{worker.pid}.map")
+        self.addCleanup(perf_map.unlink)
         recording = self.record(worker)
+        self.check_truth(recording, perf_map)
         names = self.check_names(recording, 0.9, self.PATTERN)
         self.check_types(recording, names, "v8js")
         self.assertEqual(len(names), 2, "a function is one, whatever compiled it")
@@ -123,9 +62,9 @@ class Node(JitCase):
 
     def test_without_a_log(self):
         recording = self.record(self.worker("node", self.script))
-        frames = {frame for row in recording.rows() for stack in row["stacks"] for frame in stack["frames"]}
-        self.assertTrue(any(frame.startswith("[anon jit]+0x") for frame in frames), frames)
-        self.assertFalse(any(re.fullmatch(self.PATTERN, frame) for frame in frames), frames)
+        shown = {frame for row in recording.rows() for stack in row["stacks"] for frame in stack["frames"]}
+        self.assertTrue(any(frame.startswith("[anon jit]+0x") for frame in shown), shown)
+        self.assertFalse(any(re.fullmatch(self.PATTERN, frame) for frame in shown), shown)
         self.assertEqual(len(re.findall(r"generated code of node .* has no names: .*--perf-basic-prof", recording.stderr)), 1)
 
     def test_in_namespaces_of_its_own_beside_a_decoy(self):
@@ -154,12 +93,14 @@ class Jvm(JitCase):
         alone = ("-XX:CompileCommand=quiet", "-XX:CompileCommand=dontinline,Work::*")
         worker = self.worker("java", "-XX:+PreserveFramePointer", *alone, "-cp", self.stage.folder, "Work")
         for _ in range(3):
-            worker.warm_up(FUNCTIONS.values())  # until both are compiled for good
+            worker.warm_up(work_case.FUNCTIONS.values())  # until both are compiled for good
         code, out, err = harness.run("jcmd", worker.pid, "Compiler.perfmap")
         if code != 0:
             self.skipTest(f"this JVM writes no perf map: {out}{err}")
-        self.addCleanup(pathlib.Path(f"/tmp/perf-{worker.pid}.map").unlink)
+        perf_map = pathlib.Path(f"/tmp/perf-{worker.pid}.map")
+        self.addCleanup(perf_map.unlink)
         recording = self.record(worker)
+        self.check_truth(recording, perf_map)
         names = self.check_names(recording, 0.8, r"long Work\.(alpha|beta)\(int\)")
         self.check_types(recording, names, "jvm")
 
@@ -170,8 +111,10 @@ class Python(JitCase):
         if not python:
             self.skipTest(reason)
         worker = self.worker(python, "-X", "perf", "-c", jit_worker.PYTHON)
-        self.addCleanup(pathlib.Path(f"/tmp/perf-{worker.pid}.map").unlink)
+        perf_map = pathlib.Path(f"/tmp/perf-{worker.pid}.map")
+        self.addCleanup(perf_map.unlink)
         recording = self.record(worker)
+        self.check_truth(recording, perf_map)
         names = self.check_names(recording, 0.9, r"(alpha|beta):<string>")
         self.check_types(recording, names, "cpython")
 

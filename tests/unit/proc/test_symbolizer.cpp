@@ -2,6 +2,7 @@
 // Real processes through the whole symbolizer: who is believed, which file is read, which address is looked up.
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -274,6 +275,56 @@ TEST_CASE("a call that does not return, at the very end of its function, is its 
   std::vector<Frame> frames;
   symbolizer.resolve(seen.key, seen.image, {}, user, frames);
   CHECK(name_of(frames[1]) == "real_caller");
+#endif
+}
+
+// What a signal handler returns to, right behind a function that has nothing to do with it.
+constexpr const char* kTrampoline = R"(
+    .text
+    .globl main, innocent_before
+    .type innocent_before, @function
+    .type {0}, @function
+    .type main, @function
+innocent_before:
+    ret
+    .size innocent_before, .-innocent_before
+{0}:
+    mov $15, %rax
+    syscall
+    .size {0}, .-{0}
+main:
+    push %rbp
+    mov %rsp, %rbp
+    lea {0}(%rip), %rsi
+    lea format(%rip), %rdi
+    xor %eax, %eax
+    call printf@PLT
+    xor %edi, %edi
+    call fflush@PLT
+1:  call pause@PLT
+    jmp 1b
+    .size main, .-main
+    .section .rodata
+format: .asciz "%lx\n"
+    .section .note.GNU-stack, ""
+)";
+
+TEST_CASE("what a signal handler returns to was not called, whatever lies before it") {
+#if defined(__x86_64__)
+  for (const std::string name : {"__restore_rt", "runtime.sigreturn__sigaction"}) {
+    const TemporaryFolder folder;
+    write_text(folder / "a.s", fmt::format(kTrampoline, name));
+    output_of("gcc -o " + (folder / "a") + " " + (folder / "a.s"));
+    Child child({folder / "a"});
+    const std::uint64_t address = hex(child.line());
+    Symbolizer symbolizer({});
+    const Seen seen = look_at(child.pid());
+    const std::vector<std::uint64_t> user = {0, address};
+    std::vector<Frame> frames;
+    symbolizer.resolve(seen.key, seen.image, {}, user, frames);
+    CHECK(name_of(frames[1]) == name);
+    CHECK(frames[1].address == resolve_one(symbolizer, seen, address).address);
+  }
 #endif
 }
 
