@@ -31,7 +31,9 @@ python3:runs the scripts'
   [test]='doctest-dev:runs the unit tests
 libclang-rt-dev:is the runtime of the fuzzers
 libcpp-httplib-dev:is the server of the test service
-python3-venv:holds the second OTLP decoder of the tests'
+python3-venv:holds the second OTLP decoder of the tests
+lld:links programs whose offsets and addresses differ
+debootstrap:makes the root of another Debian that tests run programs in'
   [lint]='clang-format:checks the format
 clang-tidy:checks the C++
 shellcheck:checks the scripts'

@@ -125,7 +125,7 @@ def suites(build):
         Suite("bpf-no-fetch", "tests/bpf", ["env", "SPANFOLD_TEST_NO_FETCH=1", f"{build}/tests/bpf"], read_doctest,
               (f"{build}/tests/bpf",), privileged=True),
         Suite("e2e", "tests/e2e", [*unittest, "tests/e2e"], read_unittest, ("all", "workloads"), privileged=True,
-              limit_seconds=600),
+              limit_seconds=1200),
     ]
 
 

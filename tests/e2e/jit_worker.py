@@ -122,15 +122,15 @@ class Worker:
         self.process.stdout.close()
 
 
-def first_child(pid, seconds=10):
+def first_child(pid, name="node", seconds=10):
     """Who `unshare --fork` started, as this host numbers it, once it has become the program itself."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         children = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-        if children and pathlib.Path(f"/proc/{children[0]}/comm").read_text() == "node\n":
+        if children and pathlib.Path(f"/proc/{children[0]}/comm").read_text() == f"{name}\n":
             return int(children[0])
         time.sleep(0.05)
-    raise AssertionError(f"process {pid} starts no node")
+    raise AssertionError(f"process {pid} starts no {name}")
 
 
 def python_with_perf():

@@ -99,15 +99,15 @@ class Elf:
         return path if path and path.exists() else None
 
     def _read_stubs(self):
-        """Stubs that call other files, as objdump names them; in static programs, which it does not know, by the slot that
-        they jump through and by who fills it: an IFUNC."""
+        """Stubs that call other files, as objdump names them; those that it has no name for, by the slot that they jump
+        through and by who fills it: an IFUNC."""
         sections = [word for name in (".plt", ".plt.sec", ".plt.got", ".iplt") for word in ("-j", name)]
         text = output_of("objdump", "-C", "-d", *sections, self.path, may_fail=True)
         stubs = {int(start, 16): {shown(name)} for start, name in _STUB.findall(text) if not name.startswith("*ABS*")}
-        if not stubs:
-            chosen = dict(_IRELATIVE.findall(output_of("readelf", "-rW", self.path)))
-            for start, slot in _JUMP.findall(text):
-                resolver = int(chosen.get(slot.rjust(16, "0"), "0"), 16)
+        chosen = dict(_IRELATIVE.findall(output_of("readelf", "-rW", self.path)))
+        for start, slot in _JUMP.findall(text):
+            resolver = int(chosen.get(slot.rjust(16, "0"), "0"), 16)
+            if resolver:
                 stubs[int(start, 16)] = {f"{name}@plt" for name in self.symbols.covering(resolver)}
         return sorted(stubs.items())
 
