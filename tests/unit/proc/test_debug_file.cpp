@@ -265,4 +265,38 @@ TEST_CASE("debug file: names of a running process that was stripped") {
   CHECK(named(program) == "hidden_one");
 }
 
+TEST_CASE("debug file: one of an upgrade does not name what ran before it") {
+  if (::geteuid() != 0) {
+    MESSAGE("SKIPPED: map_files needs root");
+    return;
+  }
+  if (!have_program("gcc") || !have_program("objcopy")) return;
+  for (const bool with_ids : {true, false}) {
+    CAPTURE(with_ids);
+    const std::string ids = with_ids ? "" : "-Wl,--build-id=none ";
+    const Root before(ids);
+    const Root after(ids + "-DPADDING");
+    const std::string program = before.folder / "root/app/program";
+    before.put("/app/program.debug", before.debug());
+    test::Child child({program});
+    const std::uint64_t address = std::stoull(child.line(), nullptr, 16);
+    const auto name = [&] {
+      const test::Seen seen = test::look_at(child.pid());
+      Symbolizer symbolizer({});
+      std::vector<Frame> frames;
+      symbolizer.resolve(seen.key, seen.image, {}, std::span(&address, 1), frames);
+      return frames[0].function == nullptr ? "" : *frames[0].function;
+    };
+    CHECK(name() == "hidden_one");
+    // The program goes, its debug file stays: it is of no file that can be found now, or of the right one.
+    REQUIRE(std::filesystem::remove(program));
+    CHECK((name().empty() || name() == "hidden_one"));
+    // Both are new.
+    std::filesystem::copy_file(after.folder / "root/app/program", program);
+    std::filesystem::remove(before.folder / "root/app/program.debug");
+    before.put("/app/program.debug", after.debug());
+    CHECK(name().empty());
+  }
+}
+
 }  // namespace spanfold::proc

@@ -102,6 +102,44 @@ TEST_CASE("kallsyms: random bytes never crash") {
   }
 }
 
+// /proc/kallsyms as it stands there: for each address all that begins there.
+struct Line {
+  std::string name;
+  std::string module;
+  bool is_code = false;
+};
+using Lines = std::map<std::uint64_t, std::vector<Line>>;
+
+Lines lines_of(const std::string& text) {
+  Lines lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) {
+    std::istringstream words(line);
+    std::string address, type;
+    Line found;
+    words >> address >> type >> found.name >> found.module;
+    found.is_code = std::string_view("tTwW").find(type) != std::string_view::npos && !found.name.starts_with("__pfx_");
+    lines[std::stoull(address, nullptr, 16)].push_back(found);
+  }
+  return lines;
+}
+
+// Who begins last before an address owns it, and code of the kernel has a name up to where its text ends.
+void check_kernel_address(const Kallsyms& symbols, const Lines& lines, std::uint64_t address, std::uint64_t etext) {
+  const Kallsyms::Found found = symbols.find(address);
+  const auto next = lines.upper_bound(address);
+  REQUIRE(next != lines.begin());
+  const std::vector<Line>& owners = std::prev(next)->second;
+  INFO(std::hex, address, " ", std::string(found.name), " ", owners.front().name);
+  const bool listed = std::any_of(owners.begin(), owners.end(), [&](const Line& each) {
+    return each.is_code && each.name == found.name &&
+           (found.module == nullptr || found.module->name == (each.module.empty() ? "[kernel]" : each.module));
+  });
+  if (!found.name.empty()) REQUIRE(listed);
+  const bool is_code = std::any_of(owners.begin(), owners.end(), [](const Line& each) { return each.is_code; });
+  if (is_code && address < etext) REQUIRE(!found.name.empty());
+}
+
 TEST_CASE("kallsyms: the kernel that runs, against its own text") {
   const auto text = read_file("/proc/kallsyms", 256 << 20);
   if (!text) return;
@@ -111,24 +149,32 @@ TEST_CASE("kallsyms: the kernel that runs, against its own text") {
     return;
   }
   CHECK(symbols.memory_bytes() < 5 << 20);
-  // Truth: for each address all names that begin there; the owner of an address is the nearest beginning before it.
-  std::map<std::uint64_t, std::vector<std::string>> begins;
-  std::istringstream stream(*text);
-  for (std::string address, type, name, rest; stream >> address >> type >> name; std::getline(stream, rest)) {
-    begins[std::stoull(address, nullptr, 16)].push_back(name);
+  const Lines lines = lines_of(*text);
+  std::uint64_t etext = 0;
+  std::vector<std::uint64_t> code;
+  for (const auto& [address, owners] : lines) {
+    for (const Line& each : owners) {
+      if (each.name == "_etext" && each.module.empty()) etext = address;
+      if (each.is_code) code.push_back(address);
+    }
   }
+  REQUIRE(etext != 0);
   std::mt19937_64 random(5);
   const auto& kernel = symbols.modules().front();
   std::size_t named = 0;
   for (int i = 0; i < 20'000; ++i) {
     const std::uint64_t address = kernel.start + random() % (kernel.end - kernel.start);
-    const std::string name(symbols.find(address).name);
-    if (name.empty()) continue;
-    ++named;
-    const auto& truth = std::prev(begins.upper_bound(address))->second;
-    REQUIRE(std::find(truth.begin(), truth.end(), name) != truth.end());
+    check_kernel_address(symbols, lines, address, etext);
+    named += symbols.find(address).name.empty() ? 0 : 1;
   }
   CHECK(named > 10'000);
+  // Modules, BPF programs and trampolines are few bytes of all: where each symbol begins, and behind that.
+  for (const std::uint64_t begin : code) {
+    check_kernel_address(symbols, lines, begin, etext);
+    check_kernel_address(symbols, lines, begin + 3, etext);
+    if (begin >= etext && lines.at(begin).front().module == "[bpf]") CHECK(!symbols.find(begin).name.empty());
+  }
+  MESSAGE("addresses: ", 20'000 + 2 * code.size());
 }
 
 TEST_CASE("kernel frames: offsets from the start of text, one mapping with ids") {
