@@ -37,8 +37,8 @@ std::uint64_t looked_up(std::uint64_t address, bool exact) { return exact || add
 // The trampoline that a signal handler returns to was entered by no call: its return address is its first byte. The
 // byte before may be anybody's: Go's line table knows no gaps between functions.
 bool correct_trampoline(const Process& process, std::uint64_t return_address, Frame& frame) {
-  constexpr std::array<std::string_view, 5> kTrampolines = {
-      "__restore_rt", "__restore", "__kernel_rt_sigreturn", "__kernel_sigreturn", "runtime.sigreturn__sigaction"};
+  constexpr std::array<std::string_view, 5> kTrampolines = {"__restore_rt", "__restore", "__kernel_rt_sigreturn",
+                                                            "__kernel_sigreturn", "runtime.sigreturn__sigaction"};
   const Process::Region* region = process.region_at(return_address);
   if (region == nullptr || !region->binary) return false;
   const std::uint64_t file_offset = return_address - region->start + region->file_offset;

@@ -155,8 +155,8 @@ TEST_CASE("names equal those of binutils: the test binary, libc, libstdc++") {
   }
 }
 
-// addr2line names unsized labels inside sized functions of assembly, of which there are many in OpenSSL; by our rule the
-// function is right. And it takes half a minute.
+// addr2line names unsized labels inside sized functions of assembly, of which there are many in OpenSSL; by our rule
+// the function is right. And it takes half a minute.
 TEST_CASE("names equal those of readelf: node") {
   if (!have_program("node") || !have_program("readelf")) return;
   const std::string path = lines_of("node -p process.execPath").front();
