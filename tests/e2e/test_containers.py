@@ -160,9 +160,9 @@ class Jit(ContainerCase):
         checker.tell("[anon jit]", truth.PerfMap(perf_map))
         checker.check(frames.frames_of(recording.files))
         print(f"\n{checker}")
-        resources = [each["resource"]["attributes"] for _, all_ in harness.otlp.check.load(recording.files[0]) for each in all_]
-        ids = {row["value"]["string_value"] for rows in resources for row in rows if row["key"] == "container.id"}
-        self.assertEqual(ids, {ID})
+        resources = [each["resource"] for _, all_ in harness.otlp.check.load(recording.files[0]) for each in all_]
+        rows = [row for resource in resources if resource for row in resource["attributes"]]
+        self.assertEqual({row["value"]["string_value"] for row in rows if row["key"] == "container.id"}, {ID})
 
     def test_no_map_of_its_own(self):
         recording, perf_map = self.record_node()

@@ -270,7 +270,7 @@ class BuildIds(NamesCase):
         self.addCleanup(entries.close)
         for worker in workers:
             entries.set(worker.pid, worker.pid, work_case.TRACE, work_case.span_id(1))
-            worker.spend("alpha", 500)
+            worker.spend("alpha", 3000)
             worker.finish()
         recording = self.stage.finish(running).check()
         found = frames.mappings_of(recording.files)
