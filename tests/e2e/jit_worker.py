@@ -112,7 +112,7 @@ class Worker:
     def finish(self):
         """Lets it come to its end."""
         self.process.stdin.close()
-        self.process.wait(20)
+        self.process.wait(60)
 
     def close(self):
         if self.process.poll() is None:
@@ -122,7 +122,7 @@ class Worker:
         self.process.stdout.close()
 
 
-def first_child(pid, name="node", seconds=10):
+def first_child(pid, name="node", seconds=30):
     """Who `unshare --fork` started, as this host numbers it, once it has become the program itself."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:

@@ -87,7 +87,7 @@ def programs_of(pid):
     return ids
 
 
-def await_recorder(pid, seconds=20):
+def await_recorder(pid, seconds=60):
     """Until a recorder has loaded its programs, which it does right before it records."""
     end = time.monotonic() + seconds
     while not programs_of(pid):

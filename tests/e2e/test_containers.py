@@ -60,7 +60,7 @@ class Overlay(ContainerCase):
         names = {"FIRST": first, "SECOND": second, "ALPHA": "alpha" if "alpha" in (first, second) else first,
                  "BETA": "beta" if "beta" in (first, second) else second}
         defines = [f"-D{key}={value}" for key, value in names.items()]
-        subprocess.run(["gcc", "-O1", "-fno-omit-frame-pointer", *defines, *options, "-o", path, source], check=True, timeout=60)
+        subprocess.run(["gcc", "-O1", "-fno-omit-frame-pointer", *defines, *options, "-o", path, source], check=True, timeout=120)
 
     def check(self, *options, alter=None):
         if shutil.which("gcc") is None:
