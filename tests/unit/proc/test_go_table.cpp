@@ -225,7 +225,6 @@ TEST_CASE("Go: tables of each format, by hand") {
     CHECK(file.name(program.one + 11) == "main.two");
     CHECK(file.name(program.one + 12) == "");
   };
-  Format format;
   SUBCASE("Go 1.16") { check({.magic = "0xfffffffa", .has_text = false, .is_absolute = true}, ""); }
   SUBCASE("Go 1.16, 32 bits") {
     check({.magic = "0xfffffffa", .has_text = false, .is_absolute = true, .pointer_bytes = 4}, "");
