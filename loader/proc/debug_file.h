@@ -32,7 +32,8 @@ struct DebugCandidate {
 [[nodiscard]] bool has_debug_lines(const ElfFile& elf);
 
 // Opens the candidates for `elf`, which `path` leads to in the root of the process with the open folder
-// `process_folder`. Looks at them no further. Empty where the file has its own symbols and, if they are wanted, `lines`.
+// `process_folder`. Looks at them no further. Empty where the file has its own symbols and, if they are wanted,
+// `lines`.
 [[nodiscard]] std::vector<DebugCandidate> open_debug_candidates(int process_folder, const std::string& path,
                                                                 const ElfFile& elf, const ByteSource& source,
                                                                 bool lines = false);
