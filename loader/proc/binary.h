@@ -29,8 +29,8 @@ class Binary {
          SymbolCache& cache, LineFinder* lines = nullptr);
 
   // Call before the first name is asked for, while the process is there: opens what may be the debug file, below the
-  // open folder `root`, where `path` leads to this file.
-  void look_for_debug_file(int root, const std::string& path);
+  // root of the process with the open folder `process_folder`, where `path` leads to this file.
+  void look_for_debug_file(int process_folder, const std::string& path);
 
   // The frame of the instruction at `file_offset`. Without `names`, or where no symbol covers it, it has no function.
   // An offset that no executable segment holds, or a file that is no ELF file, gives a mapping that spans the file and

@@ -182,10 +182,11 @@ RawLines LineReader::lines_at(std::uint64_t address) {
   RawLine place = line_of(unit, address);
   std::vector<Dwarf_Die> chain = chain_at(unit, address);
   RawLines lines;
-  for (auto die = chain.rbegin(); die != chain.rend(); ++die) {
-    place.function = function_of(*die);
+  std::reverse(chain.begin(), chain.end());
+  for (Dwarf_Die& die : chain) {
+    place.function = function_of(die);
     lines.push_back(place);
-    if (dwarf_tag(&*die) == DW_TAG_inlined_subroutine) place = call_of(unit, *die);
+    if (dwarf_tag(&die) == DW_TAG_inlined_subroutine) place = call_of(unit, die);
   }
   if (lines.empty() && (place.line != 0 || !place.file.empty())) lines.push_back(std::move(place));
   return lines;

@@ -58,12 +58,12 @@ sock_filter leave(std::uint32_t action) { return {.code = BPF_RET | BPF_K, .k = 
 bool refuse_system_calls() {
   std::vector<sock_filter> program = {load(offsetof(seccomp_data, arch)), skip_if(kArchitecture, 1, 0),
                                       leave(SECCOMP_RET_KILL_PROCESS), load(offsetof(seccomp_data, nr))};
-  for (const long call : kAllowed) {
+  for (const auto call : kAllowed) {
     program.push_back(skip_if(static_cast<std::uint32_t>(call), 0, 1));
     program.push_back(leave(SECCOMP_RET_ALLOW));
   }
   program.push_back(leave(SECCOMP_RET_ERRNO | EPERM));
-  const sock_fprog filter{.len = static_cast<unsigned short>(program.size()), .filter = program.data()};
+  const sock_fprog filter{.len = static_cast<decltype(sock_fprog::len)>(program.size()), .filter = program.data()};
   return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
 }
 
@@ -81,6 +81,7 @@ void leave_shared_memory() {
     const auto [space, end_error] = std::from_chars(dash + 1, stop, end, 16);
     constexpr std::ptrdiff_t kSharedAt = 4;  // " rwxs"
     const bool shared = end_error == std::errc{} && stop - space > kSharedAt && space[kSharedAt] == 's';
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): it is told as a number
     if (shared) ::munmap(reinterpret_cast<void*>(begin), end - begin);
   }
 }
