@@ -38,8 +38,8 @@ bool send_all(int socket, const char* bytes, std::size_t count) {
 }
 
 bool send_question(int socket, int fd, std::span<const std::uint64_t> addresses) {
-  const auto count = static_cast<std::uint32_t>(addresses.size());
-  iovec part{const_cast<std::uint32_t*>(&count), sizeof count};
+  auto count = static_cast<std::uint32_t>(addresses.size());
+  iovec part{&count, sizeof count};
   alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
   msghdr message{};
   message.msg_iov = &part;
