@@ -26,6 +26,18 @@ constexpr std::uint64_t kMaxNoteBytes = 64UL * 1024;
 constexpr std::size_t kMaxNoteSegments = 16;
 constexpr unsigned char kHostOrder = std::endian::native == std::endian::little ? ELFDATA2LSB : ELFDATA2MSB;
 
+template <typename Segment>
+Elf64_Phdr widen_segment(const Segment& segment) {
+  return {.p_type = segment.p_type,
+          .p_flags = segment.p_flags,
+          .p_offset = segment.p_offset,
+          .p_vaddr = segment.p_vaddr,
+          .p_paddr = segment.p_paddr,
+          .p_filesz = segment.p_filesz,
+          .p_memsz = segment.p_memsz,
+          .p_align = segment.p_align};
+}
+
 template <typename Section>
 Elf64_Shdr widen_section(const Section& section) {
   return {section.sh_name, section.sh_type, section.sh_flags, section.sh_addr,      section.sh_offset,
@@ -63,6 +75,8 @@ bool ElfFile::read_headers() {
   if (header.e_type != ET_EXEC && header.e_type != ET_DYN) return false;
   machine_ = header.e_machine;
   if (header.e_phentsize != sizeof(typename Layout::Segment) || header.e_phnum > kMaxSegments) return false;
+  segment_table_offset_ = header.e_phoff;
+  segment_count_ = header.e_phnum;
   std::size_t notes = 0;
   each_item<typename Layout::Segment>(*source_, header.e_phoff, header.e_phnum, [&](const auto& segment) {
     if (segment.p_type == PT_NOTE && notes++ < kMaxNoteSegments) {
@@ -106,6 +120,17 @@ bool ElfFile::is_laid_out_as(const ElfFile& other) const {
                     [](const auto& a, const auto& b) {
                       return a.virtual_address == b.virtual_address && a.memory_bytes == b.memory_bytes;
                     });
+}
+
+std::vector<Elf64_Phdr> ElfFile::segments() const {
+  std::vector<Elf64_Phdr> segments;
+  const auto take = [&](const auto& segment) { segments.push_back(widen_segment(segment)); };
+  if (wide_) {
+    each_item<Elf64_Phdr>(*source_, segment_table_offset_, segment_count_, take);
+  } else {
+    each_item<Elf32_Phdr>(*source_, segment_table_offset_, segment_count_, take);
+  }
+  return segments;
 }
 
 std::vector<Elf64_Shdr> ElfFile::sections() const {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The few parts of an ELF file that naming needs: segments, notes, section headers, symbols. A reader of our own over
-// bounded reads: every count, size and offset is the file's claim, and files are written by people we do not know.
+// The few parts of an ELF file that naming and unwinding need: segments, notes, section headers, symbols. A reader of
+// our own over bounded reads: every count, size and offset is the file's claim, and files are written by people we do
+// not know.
 #pragma once
 
 #include <elf.h>
@@ -46,6 +47,9 @@ class ElfFile {
   // executable segments need no load bias at all.
   [[nodiscard]] const CodeSegment* segment_at(std::uint64_t file_offset) const;
 
+  // Program headers in 64-bit form, as far as they can be read.
+  [[nodiscard]] std::vector<Elf64_Phdr> segments() const;
+
   // Section headers in 64-bit form; empty where the file has none that can be believed.
   [[nodiscard]] std::vector<Elf64_Shdr> sections() const;
 
@@ -67,6 +71,8 @@ class ElfFile {
   const ByteSource* source_;
   bool wide_ = true;  // 64 bits
   std::uint16_t machine_ = EM_NONE;
+  std::uint64_t segment_table_offset_ = 0;
+  std::uint16_t segment_count_ = 0;
   std::uint64_t section_table_offset_ = 0;
   std::uint16_t section_count_ = 0;
   std::uint16_t section_names_ = 0;  // index of the section that holds their names
