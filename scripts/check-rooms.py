@@ -19,7 +19,7 @@ ROOMS = {
     "app": {"base", "bpf", "proc", "unwind", "profile", "export", "report"},
 }
 # Single headers that a room may include beyond that.
-DOORS = {"unwind": {"loader/proc/byte_source.h"}, "bpf": {"bpf/abi.h"}}
+DOORS = {"unwind": {"loader/proc/byte_source.h", "loader/proc/elf_file.h"}, "bpf": {"bpf/abi.h"}}
 
 # Library → (what its headers look like, rooms that may see it).
 LIBRARIES = {
@@ -28,7 +28,7 @@ LIBRARIES = {
     "libelf, libdw": (r"libelf\.h|gelf\.h|nlist\.h|elfutils/.*|dwarf\.h", {"proc"}),
     "libiberty": (r"libiberty/.*|libiberty\.h|demangle\.h", {"proc"}),
     "liblzma": (r"lzma\.h|lzma/.*", {"proc"}),
-    "zlib": (r"zlib\.h|zconf\.h", {"profile"}),
+    "zlib": (r"zlib\.h|zconf\.h", {"profile", "unwind"}),
     "protozero": (r"protozero/.*", {"profile", "report"}),
     "CLI11": (r"CLI/.*", {"app"}),
     "simdjson": (r"simdjson.*", {"report"}),

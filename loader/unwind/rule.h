@@ -63,6 +63,7 @@ struct Table {
   std::vector<Row> rows;
   std::vector<Rule> rules;  // distinct; [0] is kNone
   std::uint64_t unsupported_rows = 0;
+  std::uint64_t left_out = 0;  // descriptions of functions that could not be read, or found no room: they have no rows
 };
 
 }  // namespace spanfold::unwind
