@@ -139,6 +139,7 @@ std::string image_of(std::string_view eh_frame, const ImageShape& shape) {
   layout.add(".shstrtab", SHT_STRTAB, 0, 0, kHeaders + body.size(), 0);
   layout.sections.back().sh_size = layout.names.size();
   body += layout.names;
+  while ((kHeaders + body.size()) % alignof(Elf64_Shdr) != 0) body += '\0';
   if (shape.has_sections) {
     header.e_shoff = kHeaders + body.size();
     header.e_shnum = static_cast<Elf64_Half>(layout.sections.size());

@@ -2,6 +2,7 @@
 // Entries, encodings, sections and files that call-frame information comes in, and which entry counts where.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,7 @@ Table table_of_frames(const Frames& frames, ImageShape shape = {}) {
   if (frames.is_debug()) shape.debug_frame = frames.bytes();
   const auto table = table_of_image(image_of(frames.is_debug() ? std::string_view() : frames.bytes(), shape));
   REQUIRE(table.has_value());
+  REQUIRE(std::is_sorted(table->rows.begin(), table->rows.end()));
   return *table;
 }
 
@@ -217,6 +219,10 @@ TEST_CASE("cfi: a file without sections is found by its frame header") {
   ImageShape shape;
   shape.has_sections = false;
   check_two(frames, shape);
+  Frames ended;
+  ended.cie();
+  ended.function(kText, 0x80, moved(16)).raw(std::string(4, '\0')).function(kText + 0x80, 0x80, moved(24));
+  CHECK(offsets_at(table_of_frames(ended, shape), {kText, kText + 0x80}) == std::vector<int>{16, 0});
   shape.has_frame_header = false;
   CHECK(!table_of_image(image_of(frames.bytes(), shape)).has_value());
   // With sections, a terminator in the middle ends nothing.
@@ -273,6 +279,14 @@ TEST_CASE("cfi: entries that overlap, repeat and come in any order") {
   debug.function(kText, 0x10, moved(100))
       .function(kText + 0x18, 0x8, moved(108))
       .function(kText + 0x40, 0x80, moved(116));
+  // Also what lies behind an entry that ended within another.
+  ImageShape hidden;
+  hidden.debug_frame = debug.bytes();
+  Frames wide;
+  wide.cie();
+  wide.function(kText, 0x100, moved(16)).function(kText + 0x20, 0x10, moved(32));
+  CHECK(offsets_at(table_of_frames(wide, hidden), {kText + 0x18, kText + 0x20, kText + 0x40}) ==
+        std::vector<int>{16, 32, 0});
   Frames own;
   own.cie();
   own.function(kText, 0x20, moved(16)).function(kText + 0x80, 0x20, moved(24));

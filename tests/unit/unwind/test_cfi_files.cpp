@@ -58,7 +58,11 @@ std::optional<Table> table_of(const std::string& path) {
 }
 
 // Of larger files every 16th function is compared, of a tenth of that where libdw is asked, which takes longer.
+#ifdef __SANITIZE_ADDRESS__
+constexpr std::size_t kLargeRows = 20'000;
+#else
 constexpr std::size_t kLargeRows = 300'000;
+#endif
 
 void check_table(const Table& table) {
   REQUIRE(!table.rows.empty());

@@ -321,6 +321,11 @@ TEST_CASE("cfi: the trampoline of signals") {
   CHECK(rule_after(frame().text(at(6, 120).bytes()), cie) == kLost);
   CHECK(rule_after(frame().text(at(6, 120, 6).bytes()).text(at(16, 168).bytes()), cie) == kLost);
   CHECK(rule_after(frame(6).text(at(6, 120).bytes()).text(at(16, 168).bytes()), cie) == kLost);
+  const Writer beside =
+      ops()
+          .byte(DW_CFA_def_cfa_expression)
+          .block(ops().byte(DW_OP_breg7).sleb(160).byte(DW_OP_deref).byte(DW_OP_plus_uconst).uleb(8).bytes());
+  CHECK(rule_after(Writer(beside).text(at(6, 120).bytes()).text(at(16, 168).bytes()), cie) == kLost);
   // A signal frame of another kind: a rule for calls would be wrong there.
   CHECK(rule_after(ops(), cie) == kLost);
   // And the same words without the letter are no signal frame.
