@@ -99,6 +99,12 @@ std::optional<GoTable> GoTable::parse(const ByteSource& source, std::uint64_t of
   table.offset_ = offset;
   table.pointer_bytes_ = preamble.pointer_bytes;
   table.is_absolute_ = preamble.magic == kMagic116;
+  table.instruction_bytes_ = preamble.instruction_bytes;
+  // A description: where it begins; eight words, name and stack among them; from Go 1.20 on the first line; its kind;
+  // flags (runtime._func).
+  constexpr std::uint64_t kWords = 8;
+  const std::uint64_t words_before_kind = preamble.magic == kMagic120 ? kWords + 1 : kWords;
+  table.flag_at_ = table.field_bytes() + words_before_kind * sizeof(std::uint32_t) + 1;
   // Functions, files, [text,] then where these begin: names, units, files, pc data, functions.
   const std::size_t words = table.is_absolute_ ? 7 : 8;
   std::array<std::uint64_t, 8> header{};
@@ -111,6 +117,7 @@ std::optional<GoTable> GoTable::parse(const ByteSource& source, std::uint64_t of
   if (!std::is_sorted(parts.begin(), parts.end()) || parts.front() < kPreambleBytes || parts.back() >= bytes) return {};
   table.names_ = parts[0];
   table.names_bytes_ = parts[1] - parts[0];
+  table.pc_data_ = parts[3];
   table.functions_ = parts.back();
   const std::uint64_t room = (bytes - table.functions_) / (2 * table.field_bytes());
   if (table.count_ == 0 || table.count_ > ElfFile::kMaxSymbols || table.count_ > room) return {};
@@ -175,7 +182,19 @@ void GoTable::each_function(const ByteSource& source, const std::function<void(c
     const bool agrees = number_of(descriptions.bytes_at(description, field_bytes())) == begin;
     const std::uint64_t name = number_of(descriptions.bytes_at(description + field_bytes(), sizeof(std::uint32_t)));
     if (agrees && end > begin && name < names_bytes_) {
-      take({text_ + begin, text_ + end, static_cast<std::uint32_t>(name)});
+      constexpr std::uint64_t kStackAfterName = 3 * sizeof(std::uint32_t);
+      constexpr std::uint64_t kTop = 1;
+      constexpr std::uint64_t kSwitches = 2;
+      const std::uint64_t stack_at = description + field_bytes() + kStackAfterName;
+      const auto stack = static_cast<std::uint32_t>(number_of(descriptions.bytes_at(stack_at, sizeof(std::uint32_t))));
+      const std::string_view byte = descriptions.bytes_at(description + flag_at_, 1);
+      const auto flags = byte.empty() ? 0U : static_cast<unsigned char>(byte.front());
+      take({.begin = text_ + begin,
+            .end = text_ + end,
+            .name = static_cast<std::uint32_t>(name),
+            .stack = stack,
+            .is_top = (flags & kTop) != 0,
+            .switches = (flags & kSwitches) != 0});
     }
     begin = end;
   }

@@ -20,15 +20,25 @@ class GoTable {
 
   // What the Go compiler made: code of other languages (cgo) lies outside.
   [[nodiscard]] bool holds(std::uint64_t address) const { return address >= text_begin_ && address < text_end_; }
+  [[nodiscard]] std::uint64_t text_begin() const { return text_begin_; }
+  [[nodiscard]] std::uint64_t text_end() const { return text_end_; }
 
   // The strings of names, in the file.
   [[nodiscard]] std::uint64_t names_offset() const { return offset_ + names_; }
   [[nodiscard]] std::uint64_t names_bytes() const { return names_bytes_; }
 
+  // Series of (zigzag difference of a value, difference of addresses), both as varints, in the file.
+  [[nodiscard]] std::uint64_t pc_data_offset() const { return offset_ + pc_data_; }
+  [[nodiscard]] std::uint64_t pc_data_bytes() const { return functions_ - pc_data_; }
+  [[nodiscard]] std::uint64_t instruction_bytes() const { return instruction_bytes_; }
+
   struct Function {
     std::uint64_t begin = 0;
-    std::uint64_t end = 0;   // the beginning of the next: Go's table knows no gaps
-    std::uint32_t name = 0;  // offset in the strings
+    std::uint64_t end = 0;    // the beginning of the next: Go's table knows no gaps
+    std::uint32_t name = 0;   // offset in the strings
+    std::uint32_t stack = 0;  // offset of how deep its stack is, in the pc data; 0: nothing is said
+    bool is_top = false;      // nobody called it: the outermost frame of a goroutine or thread
+    bool switches = false;    // it goes to another stack in between
   };
   // In order of address, as far as they can be read and at most ElfFile::kMaxSymbols.
   void each_function(const ByteSource& source, const std::function<void(const Function&)>& take) const;
@@ -47,8 +57,11 @@ class GoTable {
   std::uint64_t count_ = 0;
   std::uint64_t names_ = 0;  // after the header
   std::uint64_t names_bytes_ = 0;
+  std::uint64_t pc_data_ = 0;    // after the header
   std::uint64_t functions_ = 0;  // after the header
-  std::uint64_t text_ = 0;       // what offsets count from
+  std::uint64_t instruction_bytes_ = 1;
+  std::uint64_t flag_at_ = 0;  // in the description of a function
+  std::uint64_t text_ = 0;     // what offsets count from
   std::uint64_t text_begin_ = 0;
   std::uint64_t text_end_ = 0;
 };

@@ -10,10 +10,14 @@
 #include "unwind/table_writer.h"
 #include "world.h"
 
+namespace spanfold {
+
+// Where the type lives: doctest looks there.
+static doctest::String toString(const UnwindRule& rule) { return unwind::test::text_of(rule).c_str(); }
+
+}  // namespace spanfold
+
 namespace spanfold::unwind {
-
-static doctest::String toString(const Rule& rule) { return test::text_of(rule).c_str(); }
-
 namespace test {
 namespace {
 
