@@ -15,8 +15,10 @@
 #endif
 #define SF_OFFSET(type, field) __builtin_offsetof(type, field)
 
-/* The kernel's own walk stops at kernel.perf_event_max_stack, 127 by default, for each half of a stack. */
-#define SF_MAX_FRAMES 127
+/* The kernel's own walk, of its own frames, stops at kernel.perf_event_max_stack, 127 by default. */
+#define SF_KERNEL_FRAMES 127
+/* Ours, of the user's, at --max-frames, and here at the latest. */
+#define SF_USER_FRAMES 128
 /* Distinct stacks that a record holds before it takes a table: most spans never see more (bench/overflow). */
 #define SF_INLINE_SLOTS 8
 /* Distinct stacks in a table; one byte indexes them, 0 stands for "none", and the index stays at most half full. */
@@ -64,6 +66,22 @@ enum sf_drop {
 	SF_DROP_COUNT
 };
 
+/* Why the walk of a user stack ended where it did. All but the first two are incomplete: the stack carries a marker. */
+enum sf_end {
+	SF_END_NO_USER = 0, /* a kernel thread */
+	SF_END_BOTTOM, /* the outermost frame */
+	SF_END_DEPTH, /* more frames than are kept */
+	SF_END_NO_SPACE, /* what the process has mapped is not known yet */
+	SF_END_NO_MAPPING, /* an address outside all code of the process */
+	SF_END_NO_TABLE, /* the file's rules are not there: not yet, or they do not fit */
+	SF_END_NO_RULE, /* the file says nothing about this code */
+	SF_END_UNSUPPORTED, /* what it says is beyond our rules */
+	SF_END_BAD_CFA, /* the caller's stack would not lie above the callee's */
+	SF_END_FAULT, /* the stack cannot be read */
+	SF_END_ZERO, /* a return address or frame pointer of zero where there should be one */
+	SF_END_COUNT
+};
+
 /* Fates of ticks and side figures, one per-CPU counter each. The first five and the drops add up: see sf_counters. */
 enum sf_count {
 	SF_COUNT_TICKS = 0, /* runs of the tick program */
@@ -90,6 +108,8 @@ enum sf_count {
 	SF_COUNT_BUSY, /* stays that could not begin or end since their record was in use: the next event makes good */
 	SF_COUNT_EVICTED, /* entries of the context map that made room for others */
 	SF_COUNT_SPENT_NS, /* time in our programs, estimated from every 16th run */
+	SF_COUNT_ENDS, /* walks of user stacks, by enum sf_end */
+	SF_COUNT_ENDS_LAST = SF_COUNT_ENDS + SF_END_COUNT - 1,
 	SF_COUNT_COUNT
 };
 
@@ -140,8 +160,8 @@ struct sf_stack_msg {
 	struct sf_image image;
 	__u64 seen_ns;
 	__u32 kernel_frames; /* of head.count */
-	__u32 pad;
-	__u64 frames[2 * SF_MAX_FRAMES];
+	__u32 end; /* enum sf_end */
+	__u64 frames[SF_KERNEL_FRAMES + SF_USER_FRAMES + 1]; /* the last one is never used */
 };
 
 struct sf_slot {
@@ -205,7 +225,94 @@ struct sf_config {
 	__u32 follow_forks; /* 1: children of a targeted process are targets */
 	__u32 span_times; /* 1: stays are sent even without a sample */
 	__u64 max_age_ns; /* a stay that is longer counts as background from then on; 0: no limit */
+	__u32 max_frames; /* of the user half of a stack; at most SF_USER_FRAMES */
 	__u32 cgroup_count; /* slots of `cgroups`, at most SF_MAX_CGROUPS */
+};
+
+/* Rules of unwinding. What they mean is told where they are made: loader/unwind/rule.h, member by member. */
+enum sf_cfa {
+	SF_CFA_NONE = 0,
+	SF_CFA_BOTTOM,
+	SF_CFA_UNSUPPORTED,
+	SF_CFA_STACK_POINTER,
+	SF_CFA_FRAME_POINTER,
+	SF_CFA_REGISTER,
+	SF_CFA_STACK_POINTER_SLOT,
+	SF_CFA_FRAME_POINTER_SLOT,
+	SF_CFA_PLT,
+	SF_CFA_SIGNAL,
+};
+enum sf_saved_fp {
+	SF_FP_SAME = 0,
+	SF_FP_AT_CFA,
+	SF_FP_AT_POINTER,
+	SF_FP_UNDEFINED,
+};
+enum sf_return {
+	SF_RETURN_AT_CFA = 0,
+	SF_RETURN_IN_REGISTER,
+};
+struct sf_rule {
+	__u8 cfa; /* enum sf_cfa */
+	__u8 fp; /* enum sf_saved_fp */
+	__u8 ra; /* enum sf_return */
+	__u8 reg;
+	__s32 offset;
+	__s32 slot;
+	__s32 fp_offset;
+	__s32 ra_offset;
+	__u32 pad;
+};
+/* Rules of all files together. The first is that of "none", the second that of code with frame pointers. */
+#define SF_RULES 8192
+#define SF_RULE_NONE 0
+#define SF_RULE_FRAME_POINTER 1
+
+/*
+ * Tables lie in chunks, each one value of `chunks`, filled by the loader through its map. A section is the table of
+ * some text: an index of `buckets` + 1 words, one for each 256 bytes of text, which says how many rows are before it;
+ * and the rows, a word each: where it begins in its 256 bytes (8 bits), and its rule (16 bits above).
+ */
+#define SF_CHUNK_WORDS (1U << 18)
+#define SF_BUCKET_SHIFT 8
+#define SF_ROW_RULE_SHIFT 8
+#define SF_SECTIONS 1024
+struct sf_chunk {
+	__u32 words[SF_CHUNK_WORDS];
+};
+struct sf_section {
+	__u32 serial; /* of who has this place now; ranges of others find nothing */
+	__u32 chunk;
+	__u32 index; /* words after the chunk's beginning */
+	__u32 rows;
+	__u32 buckets;
+	__u32 pad;
+};
+
+/* Code of a process: disjoint, by start. */
+enum sf_range_kind {
+	SF_RANGE_NO_TABLE = 0,
+	SF_RANGE_TABLE,
+	SF_RANGE_FRAME_POINTER, /* generated code */
+	SF_RANGE_NO_RULE, /* the file says nothing about it */
+	SF_RANGE_UPROBES, /* where functions return to whose returns are probed */
+};
+struct sf_range {
+	__u64 start;
+	__u32 bytes;
+	__u32 text; /* where `start` lies in the section's text */
+	__u32 section;
+	__u32 serial; /* of the section */
+	__u32 kind; /* enum sf_range_kind */
+	__u32 pad;
+};
+
+/* What a process has mapped: `count` of all `ranges` from `first` on. The ranges of a process are never changed. */
+struct sf_space {
+	struct sf_process process; /* again: an element may be another process's by the time that it is read */
+	__u32 generation; /* another one with each change, of whatever process; never 0 */
+	__u32 first;
+	__u32 count;
 	__u32 pad;
 };
 
@@ -246,6 +353,12 @@ SF_ASSERT(SF_OFFSET(struct sf_stack_msg, frames) == 72, "frames follow");
 SF_ASSERT(sizeof(struct sf_owners) == 64, "one cache line");
 SF_ASSERT(sizeof(struct sf_record) == 48 + 80 + 128, "no hidden padding");
 SF_ASSERT(sizeof(struct sf_config) == 56, "no hidden padding");
+SF_ASSERT(sizeof(struct sf_rule) == 24, "no hidden padding");
+SF_ASSERT(sizeof(struct sf_section) == 24, "no hidden padding");
+SF_ASSERT(sizeof(struct sf_range) == 32, "no hidden padding");
+SF_ASSERT(sizeof(struct sf_space) == 32, "no hidden padding");
+SF_ASSERT(sizeof(struct sf_chunk) <= 4U << 20, "5.10 takes no larger value");
+SF_ASSERT(SF_RULES <= 1 << 16, "a row has 16 bits for its rule");
 SF_ASSERT(SF_TABLE_INDEX >= 2 * SF_TABLE_SLOTS, "the index must stay half empty");
 SF_ASSERT(SF_TABLE_SLOTS <= 255, "one byte indexes a slot");
 SF_ASSERT((SF_TABLE_INDEX & (SF_TABLE_INDEX - 1)) == 0, "masked, not divided");

@@ -63,6 +63,32 @@ static __always_inline const void *key_of_node(const void *node)
 #define now_boot_ns() bpf_ktime_get_boot_ns()
 #endif
 
+/* Helper 175 (5.15). */
+enum bpf_func_id___spanfold {
+	BPF_FUNC_task_pt_regs___spanfold = 175,
+};
+static __always_inline bool has_task_pt_regs(void)
+{
+	return bpf_core_enum_value_exists(enum bpf_func_id___spanfold, BPF_FUNC_task_pt_regs___spanfold);
+}
+
+/* THREAD_SIZE of x86-64 and of arm64 with pages of 4 KiB. */
+#define KERNEL_STACK_BYTES 16384
+
+/* What the kernel keeps of functions whose return address it has replaced (kernel/events/uprobes.c), innermost first.
+ */
+struct return_instance___spanfold {
+	unsigned long stack; /* where the return address was */
+	unsigned long orig_ret_vaddr;
+	struct return_instance___spanfold *next;
+} __attribute__((preserve_access_index));
+struct uprobe_task___spanfold {
+	struct return_instance___spanfold *return_instances;
+} __attribute__((preserve_access_index));
+struct task_struct___spanfold {
+	struct uprobe_task___spanfold *utask;
+} __attribute__((preserve_access_index));
+
 /* Kernel text lies in the upper half of the address space on x86-64 and arm64 alike. */
 static __always_inline bool is_kernel_address(__u64 address)
 {

@@ -72,14 +72,72 @@ struct sf_found {
 	__u32 hold; /* 1: no record may be opened: a hook has just acted, or the thread's own is in use */
 };
 
+/* The registers that a walk follows; on arm64 x29 is the frame pointer. */
+struct sf_registers {
+	__u64 pc;
+	__u64 sp;
+	__u64 fp;
+};
+
+/* What of a stack is read at once: one read serves some frames. */
+#define SF_WINDOW_BYTES 1024
+#define SF_WINDOW_WORDS (SF_WINDOW_BYTES / 8)
+/* DWARF's, of x86-64, without the instruction pointer. */
+#define SF_REGISTERS 16
+
+/* A walk over a user stack, at one of its frames. */
+struct sf_walk {
+	struct sf_registers at;
+	__u64 look; /* the address whose rule is asked for */
+	__u64 hash; /* of the frames so far */
+	__u64 link; /* arm64: x30 of the innermost frame */
+	__u32 next; /* where the next frame goes: behind those of the kernel and those so far */
+	__u32 stop; /* where none goes any more */
+	__u32 end; /* enum sf_end */
+	__u32 back; /* 0: pc is that of an instruction that ran; 1: a return address, its call is before it */
+	__u32 switches; /* to other stacks */
+	__u32 has_registers; /* 1: `registers` are those of this stack */
+	__u32 window_bytes;
+	__u64 window_at;
+	struct sf_space space; /* of the process walked last */
+	struct sf_range range; /* that held the last address */
+	__u32 spaces_version; /* at which `space` was read */
+	__u32 pad;
+	__u64 registers[SF_REGISTERS]; /* of the innermost frame */
+	__u64 window[SF_WINDOW_WORDS];
+};
+
+/*
+ * Rules by address, of what was walked lately on a CPU. What nearly all rules say is there itself, so that a frame
+ * costs one cache line; of others only the number.
+ */
+#define SF_MEMO_SLOTS 1024
+struct sf_memo_slot {
+	__u64 address;
+	__u32 generation; /* of the space; 0: empty */
+	__u32 number; /* of the rule */
+	__u32 is_plain; /* 1: what follows is the rule */
+	__u8 fp; /* enum sf_saved_fp */
+	__u8 from_fp; /* 1: the CFA is told from the frame pointer, 0: from the stack pointer */
+	__u16 pad;
+	__s32 offset;
+	__s32 fp_offset;
+};
+struct sf_memo {
+	struct sf_memo_slot slot[SF_MEMO_SLOTS];
+};
+
 /* The work of one entry point on one CPU: kept in a map, where the verifier follows no values and paths converge. */
 struct sf_scratch {
 	struct sf_sample sample;
 	struct sf_found found;
+	struct sf_walk walk;
 	struct sf_stack_msg msg;
 };
 
 SF_ASSERT(sizeof(struct sf_scratch) <= 32768, "the most that a per-CPU value may have");
+SF_ASSERT(sizeof(struct sf_memo_slot) == 32, "two a cache line");
+SF_ASSERT(sizeof(struct sf_memo) <= 32768, "the most that a per-CPU value may have");
 SF_ASSERT(sizeof(struct sf_sent) == 64, "one cache line");
 SF_ASSERT(sizeof(struct sf_table) == 8 + SF_TABLE_INDEX + 80 + 16 * SF_TABLE_SLOTS, "no hidden padding");
 
@@ -90,18 +148,18 @@ SF_INLINE __u64 sf_mix(__u64 hash, __u64 word)
 	return hash ^ (hash >> 32);
 }
 
-/* Opens a stack's hash with who it belongs to and how it divides, so that equal frames of two processes differ. */
-SF_INLINE __u64 sf_hash_open(__u64 seed, const struct sf_process *process, __u32 kernel_frames, __u32 frames)
+/* Opens a stack's hash with who it belongs to, so that equal frames of two processes differ. */
+SF_INLINE __u64 sf_hash_open(__u64 seed, const struct sf_process *process)
 {
 	__u64 hash = sf_mix(seed, process->start_ns);
 
-	hash = sf_mix(hash, ((__u64)process->tgid << 32) | process->exec_id);
-	return sf_mix(hash, ((__u64)kernel_frames << 32) | frames);
+	return sf_mix(hash, ((__u64)process->tgid << 32) | process->exec_id);
 }
 
-/* Closes a stack's hash. 0 is kept for "no stack". */
-SF_INLINE __u64 sf_hash_close(__u64 hash)
+/* Closes it with how the stack divides and why it ends. 0 is kept for "no stack". */
+SF_INLINE __u64 sf_hash_close(__u64 hash, __u32 kernel_frames, __u32 frames, __u32 end)
 {
+	hash = sf_mix(hash, ((__u64)end << 32) | (kernel_frames << 16) | frames);
 	hash = sf_mix(hash, hash >> 29);
 	return hash ? hash : 1;
 }

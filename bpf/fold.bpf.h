@@ -5,23 +5,34 @@
 
 #include "stay.bpf.h"
 
-/* The sample goes out as a message of its own. */
-static __always_inline int send_lone(struct event *event, const struct sf_scratch *work, enum sf_count why)
+/* The sample goes out as a message of its own. A function of its own for its large frame. */
+VERIFIED_ONCE send_one(__u32 entry, __u32 now_epoch)
 {
 	struct {
 		struct sf_fold_head fold;
 		struct sf_slot slot;
 	} msg;
+	struct sf_scratch *work = bpf_map_lookup_elem(&scratch, &entry);
+	struct event event;
 
-	open_fold(&msg.fold, &work->sample, event->epoch);
+	if (!work || !open_event(&event, now_epoch))
+		return 0;
+	open_fold(&msg.fold, &work->sample, now_epoch);
 	msg.fold.head.count = 1;
 	msg.slot.stack_id = work->msg.stack_id;
 	msg.slot.count = 1;
 	msg.slot.kind = work->sample.kind;
 	if (bpf_ringbuf_output(&ring, &msg, sizeof(msg), wakeup_flag())) {
-		count_drop(event, refusal(sizeof(msg)));
+		count_drop(&event, refusal(sizeof(msg)));
 		return 0;
 	}
+	return 1;
+}
+
+static __always_inline int send_lone(struct event *event, __u32 entry, enum sf_count why)
+{
+	if (!send_one(entry, event->epoch))
+		return 0;
 	count(event, why);
 	return 1;
 }
@@ -60,12 +71,12 @@ static __always_inline int fold_at(struct event *event, __u32 place, __u32 entry
 	bool mine;
 
 	if (!record)
-		return send_lone(event, work, SF_COUNT_LONE_BUSY);
+		return send_lone(event, entry, SF_COUNT_LONE_BUSY);
 	mine = record->fold.head.epoch == event->epoch && is_record_of(record, &work->sample);
 	if (mine)
 		folded = fold_into(place, entry, event->epoch);
 	give_back(&record->busy, place);
-	return folded ? 1 : send_lone(event, work, mine ? SF_COUNT_LONE_FULL : SF_COUNT_LONE_BUSY);
+	return folded ? 1 : send_lone(event, entry, mine ? SF_COUNT_LONE_FULL : SF_COUNT_LONE_BUSY);
 }
 
 /*
@@ -82,7 +93,7 @@ VERIFIED_ONCE fold(__u32 entry, __u32 now_epoch)
 		return 0;
 	settle(entry, now_epoch);
 	if (!work->found.own)
-		return send_lone(&event, work, work->found.hold ? SF_COUNT_LONE_BUSY : SF_COUNT_LONE_CROWD);
+		return send_lone(&event, entry, work->found.hold ? SF_COUNT_LONE_BUSY : SF_COUNT_LONE_CROWD);
 	place = bucket_of(work->sample.pid_tgid) * SF_BUCKET_WAYS + ((work->found.own - 1) & (SF_BUCKET_WAYS - 1));
 	return fold_at(&event, place, entry, work);
 }

@@ -15,6 +15,8 @@ __weak const volatile struct sf_config knobs = {};
 __weak volatile __u32 epoch;
 /* The epoch at which the loader last forgot its stacks: ids sent before it count as not sent. */
 __weak volatile __u32 sent_since;
+/* Grows whenever the loader has told, or taken back, what some process has mapped. */
+__weak volatile __u32 spaces_version;
 /* The id of the context map: hooks run for every map of its type. */
 __weak volatile __u32 context_id;
 /* Not 0: some threads died and left entries in the context map. */

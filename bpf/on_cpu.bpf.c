@@ -19,7 +19,7 @@ static __always_inline void count_background(struct event *event, const struct s
 static __always_inline void fold_tick(struct event *event, struct bpf_perf_event_data *ctx, struct sf_scratch *work,
 				      enum sf_count fate)
 {
-	stack_of(ctx, ENTRY_TICK, event->epoch, work);
+	stack_of(ctx, ENTRY_TICK, event, work);
 	work->sample.now_ns = now_boot_ns();
 	/* Only now: a record that was looked up before the walk could be another's after it. */
 	if (fold(ENTRY_TICK, event->epoch))

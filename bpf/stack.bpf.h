@@ -7,41 +7,39 @@
 #define SPANFOLD_STACK_BPF_H
 
 #include "emit.bpf.h"
-#include "task.bpf.h"
+#include "walk.bpf.h"
 
-#define HALF_BYTES (SF_MAX_FRAMES * sizeof(__u64))
+#define KERNEL_BYTES (SF_KERNEL_FRAMES * sizeof(__u64))
 
-/* Kernel frames first, and only if the tick hit the kernel. Returns how many frames there are in all. */
-static __always_inline __u32 walk(struct bpf_perf_event_data *ctx, struct sf_stack_msg *msg)
+/* Frames of the kernel, if the tick hit it. */
+static __always_inline __u32 walk_kernel(struct bpf_perf_event_data *ctx, struct sf_stack_msg *msg)
 {
-	__u32 kernel = 0, user = 0;
-	long bytes;
+	long bytes = bpf_get_stack(ctx, msg->frames, KERNEL_BYTES, 0);
 
-	if (is_kernel_address(PT_REGS_IP(&ctx->regs))) {
-		bytes = bpf_get_stack(ctx, msg->frames, HALF_BYTES, 0);
-		if (bytes > 0)
-			kernel = (__u32)bytes / sizeof(__u64);
-	}
-	kernel &= SF_MAX_FRAMES; /* 127 is all ones: says to the verifier what is true anyway */
-	bytes = bpf_get_stack(ctx, &msg->frames[kernel], HALF_BYTES, BPF_F_USER_STACK);
-	if (bytes > 0)
-		user = (__u32)bytes / sizeof(__u64);
-	user &= SF_MAX_FRAMES;
-	msg->kernel_frames = kernel;
-	return kernel + user;
+	/* 127 is all ones: says to the verifier what is true anyway */
+	return bytes > 0 ? ((__u32)bytes / sizeof(__u64)) & SF_KERNEL_FRAMES : 0;
 }
 
-static __always_inline __u64 hash_frames(const struct sf_stack_msg *msg, __u32 frames)
+/* The frames of the kernel into the hash, one by one: those of the user's half come as they are found. */
+VERIFIED_ONCE hash_kernel(__u32 entry)
 {
-	__u64 hash = sf_hash_open(knobs.seed, &msg->process, msg->kernel_frames, frames);
+	struct sf_scratch *work = bpf_map_lookup_elem(&scratch, &entry);
 	__u32 i;
 
-	for (i = 0; i < 2 * SF_MAX_FRAMES; i++) {
-		if (i >= frames)
+	if (!work)
+		return 0;
+	for (i = 0; i < SF_KERNEL_FRAMES; i++) {
+		if (i >= work->msg.kernel_frames)
 			break;
-		hash = sf_mix(hash, msg->frames[i]);
+		work->walk.hash = sf_mix(work->walk.hash, work->msg.frames[i]);
 	}
-	return sf_hash_close(hash);
+	return 0;
+}
+
+/* Is the walk's end one that the loader can mend? */
+static __always_inline bool is_wanting(__u32 end)
+{
+	return end == SF_END_NO_SPACE || end == SF_END_NO_MAPPING || end == SF_END_NO_TABLE;
 }
 
 static __always_inline bool send_stack(struct event *event, struct sf_stack_msg *msg, bool in_span)
@@ -54,8 +52,8 @@ static __always_inline bool send_stack(struct event *event, struct sf_stack_msg 
 	msg->head.epoch = event->epoch;
 	image_of(current_task(), &msg->image);
 	msg->seen_ns = now_boot_ns();
-	/* The loader reads a new process's mappings while it is still there. */
-	flag = remember_process(&msg->process, in_span) ? BPF_RB_FORCE_WAKEUP : wakeup_flag();
+	/* The loader reads a new process's mappings while it is still there, and tells what the walk lacks. */
+	flag = remember_process(&msg->process, in_span) || is_wanting(msg->end) ? BPF_RB_FORCE_WAKEUP : wakeup_flag();
 	if (bytes > sizeof(*msg))
 		return false;
 	return bpf_ringbuf_output(&ring, msg, bytes, flag) == 0;
@@ -101,17 +99,49 @@ VERIFIED_ONCE send_once(__u32 entry, __u32 now_epoch)
 	return 0;
 }
 
+/* A tick's own counter: nothing interrupts it to count the same. */
+static __always_inline void count_end(struct event *event, __u64 end)
+{
+	if (end < SF_END_COUNT)
+		event->counters->count[SF_COUNT_ENDS + end]++;
+}
+
 /* The id of the stack under `ctx` in the process of the sample at hand. */
-static __always_inline __u64 stack_of(struct bpf_perf_event_data *ctx, enum entry entry, __u32 now_epoch,
+static __always_inline __u64 stack_of(struct bpf_perf_event_data *ctx, enum entry entry, struct event *event,
 				      struct sf_scratch *work)
 {
-	__u32 frames;
+	struct sf_walk *walk = &work->walk;
+	bool has_user = true;
+	__u64 hash;
 
 	work->msg.process = work->sample.process;
-	frames = walk(ctx, &work->msg);
-	work->msg.head.count = (__u16)frames;
-	work->msg.stack_id = hash_frames(&work->msg, frames);
-	send_once(entry, now_epoch);
+	work->msg.kernel_frames = 0;
+	walk->end = SF_END_NO_USER;
+	walk->next = 0;
+	walk->has_registers = 0;
+	walk->hash = hash = sf_hash_open(knobs.seed, &work->msg.process);
+	if (work->sample.in_kernel) {
+		work->msg.kernel_frames = walk_kernel(ctx, &work->msg);
+		hash_kernel(entry);
+		hash = walk->hash;
+		walk->next = work->msg.kernel_frames;
+		has_user = enter_user(entry);
+	} else {
+		take_registers(walk, &ctx->regs);
+	}
+	if (has_user)
+		walk_user(work, entry);
+	if (walk->end == END_REGISTERS) {
+		take_all_registers(walk, &ctx->regs);
+		take_registers(walk, &ctx->regs);
+		walk->hash = hash;
+		walk_user(work, entry);
+	}
+	work->msg.end = walk->end;
+	work->msg.head.count = (__u16)walk->next;
+	work->msg.stack_id = sf_hash_close(walk->hash, work->msg.kernel_frames, walk->next, walk->end);
+	count_end(event, walk->end);
+	send_once(entry, event->epoch);
 	return work->msg.stack_id;
 }
 

@@ -44,6 +44,17 @@ static __always_inline bool remember_process(const struct sf_process *process, b
 	return true;
 }
 
+/* What of user space was saved when the task came into the kernel. NULL: not to be had. */
+static __always_inline struct pt_regs *user_registers(struct task_struct *task)
+{
+#ifndef SPANFOLD_NO_FETCH
+	if (has_task_pt_regs())
+		return (struct pt_regs *)bpf_task_pt_regs(task);
+#endif
+	/* At the top of its stack, without any padding in kernels that lack the helper. */
+	return (struct pt_regs *)(task_field(task, stack) + KERNEL_STACK_BYTES - bpf_core_type_size(struct pt_regs));
+}
+
 static __always_inline bool is_named(__u32 id, enum sf_target_kind kind)
 {
 	struct sf_target target = { .id = id, .kind = kind };

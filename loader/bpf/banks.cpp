@@ -22,9 +22,16 @@ constexpr std::array<std::string_view, SF_DROP_COUNT> kDropNames = {"ring_full",
 
 // Names of the counters from SF_COUNT_NO_MAP on.
 constexpr std::array<std::string_view, SF_COUNT_COUNT - SF_COUNT_NO_MAP> kSideNames = {
-    "no_map",       "lone_busy", "lone_crowd",   "lone_full", "stacks_sent", "stacks_refused", "tables_taken",
-    "tables_short", "rolls",     "emit_refused", "stale",     "unsampled",   "unseen_ends",    "stay_crowd",
-    "hooked",       "foreign",   "busy",         "evicted",   "spent_ns"};
+    "no_map",         "lone_busy",     "lone_crowd",
+    "lone_full",      "stacks_sent",   "stacks_refused",
+    "tables_taken",   "tables_short",  "rolls",
+    "emit_refused",   "stale",         "unsampled",
+    "unseen_ends",    "stay_crowd",    "hooked",
+    "foreign",        "busy",          "evicted",
+    "spent_ns",       "walk_no_user",  "walk_bottom",
+    "walk_depth",     "walk_no_space", "walk_no_mapping",
+    "walk_no_table",  "walk_no_rule",  "walk_unsupported",
+    "walk_bad_frame", "walk_fault",    "walk_zero"};
 static_assert(SF_COUNT_NO_MAP == 5, "the five fates come first");
 
 // What a hook costs that runs for another map: too short to be timed one by one.

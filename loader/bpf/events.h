@@ -16,8 +16,25 @@
 
 namespace spanfold::bpf {
 
-// The walk ends here, in each half of a stack: one that is as long has lost its root.
-inline constexpr std::size_t kMostFrames = 127;
+// The kernel's own walk of its half ends here.
+inline constexpr std::uint32_t kMostKernelFrames = 127;
+// Ours of the user's half ends here at the latest.
+inline constexpr std::uint32_t kMostUserFrames = 128;
+
+// Why the walk of a user stack ended where it did; all but the first two ends are not the stack's own.
+enum class WalkEnd : std::uint8_t {
+  kNoUser = 0,   // there is no user half
+  kBottom,       // the outermost frame
+  kDepth,        // more frames than are kept
+  kNoSpace,      // what the process has mapped is not known yet
+  kNoMapping,    // an address outside all its code
+  kNoTable,      // the file's rules are not there: not yet, or they do not fit
+  kNoRule,       // the file says nothing about this code
+  kUnsupported,  // what it says is beyond our rules
+  kBadFrame,     // the caller's frame would not lie above the callee's
+  kFault,        // the stack cannot be read
+  kZero,         // a return address or frame pointer of zero
+};
 
 // Who knew the span of a fold.
 enum class ContextSource : std::uint8_t { kNone = 0, kMap = 1 };
@@ -30,6 +47,7 @@ struct StackSeen {
   std::uint64_t boottime_ns = 0;
   std::span<const std::uint64_t> kernel;  // instruction pointers, leaf first; empty: the sample did not hit the kernel
   std::span<const std::uint64_t> user;    // instruction pointers, leaf first
+  WalkEnd end = WalkEnd::kNoUser;
 };
 
 struct StackCount {

@@ -62,8 +62,27 @@ Status KernelSide::open_maps() {
   if (Status opened = open_ring(); !opened) return opened;
   const auto& maps = skeleton_->maps;
   if (!banks_) banks_ = std::make_unique<Banks>(bpf_map__fd(maps.counters), bpf_map__fd(maps.processes));
+  // Programs that take over take these maps over, too.
+  if (!unwind_store_) {
+    if (Status opened = open_unwind_store(); !opened) return opened;
+  }
+  unwind_store_->use_version(&skeleton_->bss->spaces_version);
   banks_->use(bpf_map__fd(maps.counters), bpf_map__fd(maps.processes));
   return view_.open(bpf_map__fd(maps.owners), bpf_map__fd(maps.records), bpf_map__max_entries(maps.owners));
+}
+
+Status KernelSide::open_unwind_store() {
+  const auto& maps = skeleton_->maps;
+  auto store = UnwindStore::open({.spaces = bpf_map__fd(maps.spaces),
+                                  .ranges = bpf_map__fd(maps.ranges),
+                                  .sections = bpf_map__fd(maps.sections),
+                                  .chunks = bpf_map__fd(maps.chunks),
+                                  .rules = bpf_map__fd(maps.rules),
+                                  .range_count = bpf_map__max_entries(maps.ranges),
+                                  .chunk_count = bpf_map__max_entries(maps.chunks)});
+  if (!store) return store.error();
+  unwind_store_.emplace(*std::move(store));
+  return ok();
 }
 
 Status KernelSide::load(ProgramOptions options, std::uint32_t frequency_hz, const std::vector<int>& cpus) {
@@ -129,7 +148,9 @@ Result<std::uint32_t> KernelSide::step_epoch(bool forget) {
     if (Status waited = wait_for_programs(); !waited) return waited.error();
   }
   epoch.store(old + 1);
+  unwind_store_->before_grace();
   if (Status waited = wait_for_programs(); !waited) return waited.error();
+  unwind_store_->after_grace();
   return old;
 }
 

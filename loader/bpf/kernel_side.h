@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/fd.h"
@@ -16,6 +17,7 @@
 #include "bpf/programs.h"
 #include "bpf/record_view.h"
 #include "bpf/targets.h"
+#include "bpf/unwind_store.h"
 
 struct ring_buffer;
 
@@ -62,6 +64,8 @@ class KernelSide {
   // Puts entries of `context_fd` whose threads are gone out of sight; how many there are.
   std::size_t mark_left_behind(int context_fd);
 
+  [[nodiscard]] UnwindStore& unwind_store() { return *unwind_store_; }
+
   [[nodiscard]] bool hooked() const { return hooked_; }
   void unhook();
   // Runs of hooks for other maps, a second, since the last call.
@@ -83,6 +87,7 @@ class KernelSide {
   [[nodiscard]] std::size_t ring_bytes() const;
   Status open_ring();
   Status open_maps();
+  Status open_unwind_store();
   Status wait_for_programs();
   Status sweep_from(std::size_t bucket);
 
@@ -95,6 +100,7 @@ class KernelSide {
   std::unique_ptr<ClockEvents> clocks_;
   std::unique_ptr<Banks> banks_;
   RecordView view_;
+  std::optional<UnwindStore> unwind_store_;
   HookWatch hook_watch_;
   std::uint64_t owed_before_ = 0;
   // Of the drain at hand.

@@ -6,13 +6,16 @@
 namespace spanfold::bpf {
 namespace {
 
-static_assert(kMostFrames == SF_MAX_FRAMES, "app marks what the walk cut");
+static_assert(kMostKernelFrames == SF_KERNEL_FRAMES, "app marks what the walk cut");
+static_assert(kMostUserFrames == SF_USER_FRAMES);
+static_assert(static_cast<int>(WalkEnd::kZero) + 1 == SF_END_COUNT);
 
 bool dispatch_stack(const void* data, std::size_t bytes, Sink& sink) {
   constexpr std::size_t kHead = offsetof(sf_stack_msg, frames);
   // The ring aligns messages to 8 bytes, as the kernel side's own struct is.
   const auto& msg = *static_cast<const sf_stack_msg*>(data);
-  if (bytes < kHead || bytes < kHead + msg.head.count * sizeof(__u64) || msg.kernel_frames > msg.head.count)
+  if (bytes < kHead || bytes < kHead + msg.head.count * sizeof(__u64) || msg.kernel_frames > msg.head.count ||
+      msg.end >= SF_END_COUNT)
     return false;
   static_assert(sizeof(__u64) == sizeof(std::uint64_t));
   const auto* frames = reinterpret_cast<const std::uint64_t*>(msg.frames);
@@ -24,6 +27,7 @@ bool dispatch_stack(const void* data, std::size_t bytes, Sink& sink) {
   seen.boottime_ns = msg.seen_ns;
   seen.kernel = {frames, msg.kernel_frames};
   seen.user = {frames + msg.kernel_frames, msg.head.count - msg.kernel_frames};
+  seen.end = static_cast<WalkEnd>(msg.end);
   sink.on_stack(seen);
   return true;
 }

@@ -100,6 +100,9 @@ void size_maps(spanfold_bpf& skeleton, const ProgramOptions& options, bool fetch
   // Not every kernel has groups.
   bpf_map__set_autocreate(skeleton.maps.cgroups, options.cgroups > 0);
   bpf_map__set_max_entries(skeleton.maps.cgroups, std::max(options.cgroups, 1U));
+  bpf_map__set_max_entries(skeleton.maps.chunks, std::max(sizes.unwind_chunks, 1U));
+  bpf_map__set_max_entries(skeleton.maps.ranges, std::max(sizes.unwind_ranges, 1U));
+  bpf_map__set_max_entries(skeleton.maps.spaces, std::max(sizes.unwind_spaces, 1U));
   // Every table may be taken, and on each CPU a few records, some of them by hooks that were preempted.
   if (!fetch_atomics) bpf_map__set_max_entries(skeleton.maps.locks, std::max(sizes.tables, 1U) + kMostTaken);
 }
@@ -116,6 +119,7 @@ void set_knobs(sf_config& knobs, const ProgramOptions& options) {
   knobs.follow_forks = options.follow_forks ? 1 : 0;
   knobs.span_times = options.span_times ? 1 : 0;
   knobs.max_age_ns = options.max_age_ns;
+  knobs.max_frames = std::clamp(options.max_frames, 1U, std::uint32_t{SF_USER_FRAMES});
 }
 
 // The outer map takes its template from the pin itself, so that a value with fields appended or another number of

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "base/result.h"
+#include "bpf/events.h"
 
 struct spanfold_bpf;
 
@@ -19,6 +20,9 @@ struct Sizes {
   std::uint32_t sent_sets = 4096;       // of eight stack ids: distinct stacks that need not be sent again
   std::uint32_t processes = 4096;       // processes with a background share of their own
   std::uint32_t targets = 16384;        // processes and threads that a filter names
+  std::uint32_t unwind_chunks = 4;      // of a MiB: tables of unwinding
+  std::uint32_t unwind_ranges = 8192;   // pieces of code of all processes that were in a span
+  std::uint32_t unwind_spaces = 1024;   // such processes
   std::uint32_t task_bytes = 1U << 17;  // what processes do, on each CPU
 };
 
@@ -39,6 +43,7 @@ struct ProgramOptions {
   bool background_stacks = false;
   bool span_times = false;
   std::uint64_t max_age_ns = 0;  // 0: no limit
+  std::uint32_t max_frames = kMostUserFrames;
   Hooks hooks = Hooks::kNone;
   int context_fd = -1;           // the adopted context map; -1: none
   std::uint32_t context_id = 0;  // of the map behind it

@@ -83,6 +83,7 @@ Status Recorder::Impl::load() {
   programs.background_stacks = options_.background_stacks;
   programs.span_times = options_.span_times;
   programs.max_age_ns = options_.max_age_ns;
+  programs.max_frames = options_.max_frames;
   programs.hooks = wanted_hooks();
   programs.context_fd = context_.fd.get();
   programs.context_id = context_.id;
@@ -267,6 +268,7 @@ std::uint64_t Recorder::drain_tasks(TaskSink& sink) { return impl_->drain_tasks(
 Result<Bank> Recorder::flush(Sink& sink, bool forget) { return impl_->flush(sink, forget); }
 Status Recorder::set_frequency(std::uint32_t frequency_hz) { return impl_->set_frequency(frequency_hz); }
 Status Recorder::sweep(Sink& sink) { return impl_->sweep(sink); }
+UnwindStore& Recorder::unwind_store() { return impl_->kernel().unwind_store(); }
 Lifecycle Recorder::lifecycle() const { return impl_->lifecycle(); }
 std::uint64_t Recorder::sweep_period_ns() const {
   return lifecycle() == Lifecycle::kFentry ? kSweepBesideHooksNs : kSweepAloneNs;

@@ -12,6 +12,7 @@
 #include "bpf/events.h"
 #include "bpf/programs.h"
 #include "bpf/targets.h"
+#include "bpf/unwind_store.h"
 
 namespace spanfold::bpf {
 
@@ -35,6 +36,7 @@ struct RecorderOptions {
   Lifecycle lifecycle = Lifecycle::kAuto;
   bool span_times = false;       // stays come out even without a sample
   std::uint64_t max_age_ns = 0;  // a span that is longer on a thread counts as background from then on; 0: no limit
+  std::uint32_t max_frames = kMostUserFrames;  // of the user half of a stack
   Sizes sizes;
 };
 
@@ -81,6 +83,8 @@ class Recorder {
   // after it.
   Result<Bank> flush(Sink& sink, bool forget);
 
+  // How user stacks are walked.
+  [[nodiscard]] UnwindStore& unwind_store();
   // kFentry or kSweep: what is in force now.
   [[nodiscard]] Lifecycle lifecycle() const;
   // What the programs' clock is ahead of this process's boot clock: 0 but in a time namespace of its own.

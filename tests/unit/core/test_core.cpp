@@ -100,11 +100,13 @@ TEST_CASE("stack ids: no collision among many like stacks, and each part of a st
       const sf_process process{.start_ns = 1000, .tgid = tgid, .exec_id = exec};
       for (std::uint32_t kernel = 0; kernel <= 2; ++kernel) {
         for (std::uint64_t leaf = 0; leaf < 4000; ++leaf) {
-          std::uint64_t hash = sf_hash_open(99, &process, kernel, 3);
+          std::uint64_t hash = sf_hash_open(99, &process);
           for (const std::uint64_t frame : {0x401000 + leaf, std::uint64_t{0x402000}, 0x403000 + leaf % 7})
             hash = sf_mix(hash, frame);
-          ids.insert(sf_hash_close(hash));
-          ++stacks;
+          for (const std::uint32_t end : {SF_END_BOTTOM, SF_END_DEPTH}) {
+            ids.insert(sf_hash_close(hash, kernel, 3, end));
+            ++stacks;
+          }
         }
       }
     }
@@ -115,7 +117,7 @@ TEST_CASE("stack ids: no collision among many like stacks, and each part of a st
 
 TEST_CASE("another seed gives other ids and buckets") {
   const sf_process process{.start_ns = 1, .tgid = 2, .exec_id = 3};
-  CHECK(sf_hash_open(1, &process, 0, 1) != sf_hash_open(2, &process, 0, 1));
+  CHECK(sf_hash_open(1, &process) != sf_hash_open(2, &process));
   int moved = 0;
   for (std::uint64_t thread = 1; thread <= 1000; ++thread)
     moved += sf_bucket(1, thread, 511) != sf_bucket(2, thread, 511);
