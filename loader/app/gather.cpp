@@ -2,6 +2,7 @@
 #include "app/gather.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "app/span_hash.h"
@@ -16,11 +17,31 @@ Frame synthetic_frame(const std::string& word) { return Frame{.function = &word,
 const std::string kBackgroundWord = "[background]";
 const std::string kLostWord = "[frames lost]";
 const std::string kUnknownWord = "[unknown]";
-const std::string kTruncatedWord = "[truncated]";
+// By bpf::WalkEnd; empty: the stack is whole.
+const std::array<std::string, 11> kEndWords = {"",
+                                               "",
+                                               "[truncated]",
+                                               "[mappings not known yet]",
+                                               "[return address outside code]",
+                                               "[no unwind table]",
+                                               "[no unwind rule]",
+                                               "[unsupported unwind rule]",
+                                               "[broken frame]",
+                                               "[unreadable stack]",
+                                               "[zero return address]"};
 const Frame kBackgroundFrame = synthetic_frame(kBackgroundWord);
 const Frame kLostFrame = synthetic_frame(kLostWord);
 const Frame kUnknownFrame = synthetic_frame(kUnknownWord);
-const Frame kTruncatedFrame = synthetic_frame(kTruncatedWord);
+const std::array<Frame, kEndWords.size()> kEndFrames = [] {
+  std::array<Frame, kEndWords.size()> frames;
+  std::transform(kEndWords.begin(), kEndWords.end(), frames.begin(), synthetic_frame);
+  return frames;
+}();
+
+const Frame* marker_of(bpf::WalkEnd end) {
+  const auto index = static_cast<std::size_t>(end);
+  return kEndWords.at(index).empty() ? nullptr : &kEndFrames.at(index);
+}
 
 profile::Attributes as_attributes(const proc::ProcessAttributes& pairs) {
   profile::Attributes attributes;
@@ -65,13 +86,17 @@ void Gather::on_stack(const bpf::StackSeen& seen) {
                       .image = seen.image,
                       .boottime_ns = seen.boottime_ns,
                       .kernel = {seen.kernel.begin(), seen.kernel.end()},
-                      .user = {seen.user.begin(), seen.user.end()}});
+                      .user = {seen.user.begin(), seen.user.end()},
+                      .end = seen.end});
 }
 
 void Gather::notice(std::uint64_t told_ns) {
   for (; noticed_ < unnamed_.size(); ++noticed_) {
     const Unnamed& raw = unnamed_[noticed_];
-    if (!raw.user.empty()) symbolizer_.notice(raw.process, raw.image, raw.boottime_ns);
+    if (raw.user.empty()) continue;
+    symbolizer_.notice(raw.process, raw.image, raw.boottime_ns);
+    if (raw.end == bpf::WalkEnd::kNoMapping) symbolizer_.look_again(raw.process, raw.image);
+    unwinding_.look(raw.process);
   }
   symbolizer_.forget_told(told_ns);
 }
@@ -82,7 +107,7 @@ void Gather::name(const Unnamed& raw) {
   symbolizer_.resolve(raw.process, raw.image, raw.kernel, raw.user, stack.frames);
   if (stack.frames.empty()) stack.frames.push_back(kUnknownFrame);
   // Where the root was, so that stacks of its kind fold together.
-  if (raw.user.size() >= bpf::kMostFrames) stack.frames.push_back(kTruncatedFrame);
+  if (const Frame* marker = marker_of(raw.end)) stack.frames.push_back(*marker);
   stack.frames.shrink_to_fit();
   stack.key = key_of(raw.stack_id, stack.frames);
   frames_ += stack.frames.size();
@@ -126,6 +151,10 @@ void Gather::rename_stacks() {
       stack.key = key_of(row.stack_id, stack.frames);
     }
   }
+}
+
+void Gather::prepare_tables(std::span<const std::uint32_t> pids) {
+  for (const std::uint32_t pid : pids) unwinding_.prepare(symbolizer_.keep_files_of(pid));
 }
 
 void Gather::on_fold(const bpf::FoldDelta& fold) {
@@ -212,7 +241,10 @@ profile::Window Gather::window(const bpf::Bank& bank, const WindowTime& time, st
   window.accounting.missed = bank.missed;
   window.accounting.recursion_misses = bank.recursion_misses;
   window.accounting.unsampled = bank.unsampled;
-  for (auto& [key, samples] : processes) window.processes.push_back(std::move(samples));
+  for (auto& [key, samples] : processes) {
+    unwinding_.note_use(key);
+    window.processes.push_back(std::move(samples));
+  }
   return window;
 }
 
@@ -229,6 +261,7 @@ void Gather::end_flush(bool forget) {
   ++epoch_;
   if (forget) forget_stacks();
   symbolizer_.forget_gone();
+  unwinding_.end_flush();
 }
 
 }  // namespace spanfold::app

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -14,6 +15,7 @@
 
 #include "app/options.h"
 #include "app/span_times.h"
+#include "app/unwinding.h"
 #include "app/window_time.h"
 #include "base/frame.h"
 #include "base/process.h"
@@ -50,6 +52,10 @@ class Gather : public bpf::Sink {
   // Called every now and then while stacks are being named, which may take long: for what must not wait. It may give
   // all that the kernel side says to this object meanwhile.
   void when_busy(std::function<void()> action) { when_busy_ = std::move(action); }
+  // Makes tables of unwinding of the files that these processes have mapped.
+  void prepare_tables(std::span<const std::uint32_t> pids);
+  // What the kernel side needs to walk stacks.
+  [[nodiscard]] Unwinding& unwinding() { return unwinding_; }
   // Looks at the processes of the stacks that came since the last call; all that processes did up to `told_ns` is
   // known.
   void notice(std::uint64_t told_ns);
@@ -87,6 +93,7 @@ class Gather : public bpf::Sink {
     std::uint64_t boottime_ns = 0;
     std::vector<std::uint64_t> kernel;
     std::vector<std::uint64_t> user;
+    bpf::WalkEnd end = bpf::WalkEnd::kNoUser;
   };
   struct Row {
     ProcessKey process;
@@ -109,6 +116,7 @@ class Gather : public bpf::Sink {
 
   GatherOptions options_;
   proc::Symbolizer symbolizer_;
+  Unwinding unwinding_{symbolizer_};
   profile::Attributes host_;
   std::unordered_map<std::uint64_t, Stack> stacks_;
   std::vector<Unnamed> unnamed_;

@@ -32,6 +32,7 @@ struct RawRecord {
   std::string max_span_age;
   std::string max_overhead;
   std::string symbols = "local";
+  std::int64_t max_frames = bpf::kMostUserFrames;
   std::int64_t frequency_hz = 99;
   std::vector<std::int64_t> pids;
   std::vector<std::int64_t> tids;
@@ -91,6 +92,7 @@ void declare(CLI::App& cli, RawRecord& raw, RecordOptions& options) {
   declare_spans(cli, raw, options);
   cli.add_option("--flush", raw.flush, "how often finished work leaves the process (5s)");
   cli.add_option("--symbols", raw.symbols, "local (default), none")->check(CLI::IsMember({"local", "none"}));
+  cli.add_option("--max-frames", raw.max_frames, "of the user half of a stack; beyond, it is truncated (128)");
   cli.add_flag("--lines", options.lines, "also lines of source and inlined functions, where files have DWARF");
   cli.add_flag("-v,--verbose", raw.verbose, "more on standard error");
   cli.add_flag("-q,--quiet", raw.quiet, "only warnings and errors on standard error");
@@ -156,6 +158,11 @@ Status take_numbers(const RawRecord& raw, RecordOptions& options) {
                  "1 to 100000, and no more than kernel.perf_event_max_sample_rate");
   }
   options.frequency_hz = static_cast<std::uint32_t>(raw.frequency_hz);
+  if (raw.max_frames < 1 || raw.max_frames > bpf::kMostUserFrames) {
+    return usage(fmt::format("--max-frames: {} is out of range", raw.max_frames),
+                 fmt::format("1 to {}", bpf::kMostUserFrames));
+  }
+  options.max_frames = static_cast<std::uint32_t>(raw.max_frames);
   if (!raw.duration.empty()) {
     if (Status taken = take_time(raw.duration, "--duration", 1'000'000, options.duration_ns); !taken) return taken;
   }

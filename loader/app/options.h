@@ -32,6 +32,7 @@ struct RecordOptions {
   std::uint64_t flush_ns = 5'000'000'000;
   bool local_symbols = true;
   bool lines = false;
+  std::uint32_t max_frames = bpf::kMostUserFrames;  // of the user half of a stack
   log::Level level = log::Level::kInfo;
   std::vector<std::string> command;  // empty: everything on the host, narrowed by the filters
 };

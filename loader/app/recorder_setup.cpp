@@ -62,6 +62,7 @@ bpf::RecorderOptions recorder_options(const RecordOptions& options, std::optiona
   asked.lifecycle = options.lifecycle;
   asked.span_times = options.span_times;
   asked.max_age_ns = options.max_span_age_ns;
+  asked.max_frames = options.max_frames;
   asked.sizes = sizes_from_environment();
   if (command) {
     asked.pids.push_back(static_cast<std::uint32_t>(*command));

@@ -7,6 +7,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <memory>
 #include <optional>
@@ -154,6 +155,11 @@ Status Session::watch_all(Loop& loop) {
   auto look_again = [this] { return sweep(); };
   if (Status watched = loop.watch_timer(sweep_timer_, sweep_period_ns_, true, look_again); !watched) return watched;
   if (Status watched = loop.watch(signals_.get(), [this, &loop] { return on_signal(loop); }); !watched) return watched;
+  auto take_tables = [this]() -> Status {
+    gather_.unwinding().take_tables();
+    return ok();
+  };
+  if (Status watched = loop.watch(gather_.unwinding().tables_fd(), take_tables); !watched) return watched;
   for (const int fd : {recorder_->wakeup_fd(), recorder_->tasks_fd()}) {
     if (fd < 0) continue;
     if (Status watched = loop.watch(fd, [this] { return drain(); }); !watched) return watched;
@@ -323,6 +329,11 @@ Result<int> Session::run() {
   auto recorder = bpf::Recorder::open(recorder_options(options_, command, cgroups_));
   if (!recorder) return recorder.error();
   recorder_ = std::move(*recorder);
+  if (Status used = gather_.unwinding().use(recorder_->unwind_store()); !used) return used.error();
+  // Our own libraries are those of most programs here, a command's among them.
+  const std::array<std::uint32_t, 1> ours = {static_cast<std::uint32_t>(getpid())};
+  gather_.prepare_tables(ours);
+  gather_.prepare_tables(options_.pids);
   // The kernel's rings hold what happens for a while only.
   gather_.when_busy([this] { drain_in_between(); });
   lock_ = announce_recording(options_.context_path);

@@ -105,6 +105,17 @@ void Binary::offer_lines(const Mapping* mapping) {
   lines_->add_file(mapping, has_debug_lines(*elf_) ? source_ : debug_file_);
 }
 
+std::optional<std::uint64_t> Binary::address_of(std::uint64_t file_offset, std::uint64_t bytes) const {
+  if (!elf_) return {};
+  for (const CodeSegment& segment : elf_->code()) {
+    const bool meets =
+        segment.file_offset < file_offset + bytes && file_offset < segment.file_offset + segment.file_bytes;
+    // Mappings begin and end with pages, segments need not.
+    if (meets) return segment.virtual_address + (file_offset - segment.file_offset);
+  }
+  return {};
+}
+
 const std::string* Binary::function_beginning_at(std::uint64_t file_offset) {
   const CodeSegment* segment = elf_ ? elf_->segment_at(file_offset) : nullptr;
   if (segment == nullptr) return nullptr;

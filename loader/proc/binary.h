@@ -41,7 +41,12 @@ class Binary {
   // The name of the function that begins exactly at `file_offset`; null where none does.
   [[nodiscard]] const std::string* function_beginning_at(std::uint64_t file_offset);
 
+  // Where code that is mapped from `file_offset` on, for `bytes` bytes, lies in the file's own addresses; none where no
+  // executable segment does.
+  [[nodiscard]] std::optional<std::uint64_t> address_of(std::uint64_t file_offset, std::uint64_t bytes) const;
+
   [[nodiscard]] const ByteSource& source() const { return *source_; }
+  [[nodiscard]] const std::shared_ptr<const ByteSource>& shared_source() const { return source_; }
   [[nodiscard]] const BuildIds& build_ids() const { return ids_; }
 
  private:

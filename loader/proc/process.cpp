@@ -82,7 +82,7 @@ void Process::take(Told told, Shared& shared) {
     jit_ = {};
   }
   jit_.set_signs(std::move(told.signs));
-  regions_ = std::move(told.regions);
+  set_regions(std::move(told.regions));
   image_ = told.image;
   known_ = true;
   told_ns_ = told.changed_ns;
@@ -112,12 +112,41 @@ bool Process::read(const ImageTag& image, Shared& shared) {
   if (!stat || !is_same_image(*stat, key_, image)) return false;
   if (first) jit_ = {};
   jit_.set_signs(std::move(signs));
-  regions_ = std::move(regions);
+  set_regions(std::move(regions));
   attributes_ = std::move(attributes);
   image_ = image;
   known_ = true;
   read_cost_ns_ = boot_clock_ns() - begin_ns;
   return true;
+}
+
+void Process::set_regions(std::vector<Region> regions) {
+  const bool same = std::equal(regions.begin(), regions.end(), regions_.begin(), regions_.end(),
+                               [](const Region& a, const Region& b) {
+                                 return a.start == b.start && a.end == b.end && a.file_offset == b.file_offset &&
+                                        a.binary == b.binary && a.generated == b.generated;
+                               });
+  regions_ = std::move(regions);
+  if (!same || code_version_ == 0) ++code_version_;
+}
+
+std::vector<CodeRange> Process::code() const {
+  std::vector<CodeRange> code;
+  for (const Region& region : regions_) {
+    CodeRange range{.start = region.start, .end = region.end};
+    if (region.generated) range.kind = CodeRange::Kind::kGenerated;
+    if (region.plain != nullptr && region.plain->filename == "[uprobes]") range.kind = CodeRange::Kind::kUprobes;
+    if (region.binary && !region.generated) {
+      const auto address = region.binary->address_of(region.file_offset, region.end - region.start);
+      if (address) {
+        range.kind = CodeRange::Kind::kFile;
+        range.address = *address;
+        range.file = region.binary->shared_source();
+      }
+    }
+    code.push_back(std::move(range));
+  }
+  return code;
 }
 
 Process::Region Process::region_of(const MapRange& range, int folder, Shared& shared) const {

@@ -11,6 +11,7 @@
 #include "base/process.h"
 #include "proc/binary.h"
 #include "proc/binary_cache.h"
+#include "proc/code_range.h"
 #include "proc/interner.h"
 #include "proc/jit_symbols.h"
 #include "proc/maps.h"
@@ -67,6 +68,10 @@ class Process {
   // The executable mapping that holds `address`; null where there is none.
   [[nodiscard]] const Region* region_at(std::uint64_t address) const;
 
+  // All of them, by start, for who unwinds; the number changes with them and is never 0 once they are known.
+  [[nodiscard]] std::vector<CodeRange> code() const;
+  [[nodiscard]] std::uint64_t code_version() const { return code_version_; }
+
   // The name of generated code, by what the process's JIT compilers say.
   [[nodiscard]] std::optional<JitName> jit_name(std::uint64_t address, Shared& shared);
   // Takes in what they said since, at most every 100 ms. Grows when names may be others; 0 where they never said a
@@ -90,6 +95,7 @@ class Process {
   [[nodiscard]] ProcessAttributes attributes_of(const Told& told) const;
   Region region_of(const MapRange& range, int folder, Shared& shared) const;
   void look_for_jit_logs(JitBudget& budget);
+  void set_regions(std::vector<Region> regions);
 
   ProcessKey key_;
   ImageTag image_;         // what the mappings belong to
@@ -101,6 +107,7 @@ class Process {
   std::uint64_t look_again_after_ns_ = 0;
   Idle idle_;
   std::vector<Region> regions_;  // by start
+  std::uint64_t code_version_ = 0;
   ProcessAttributes attributes_;
   JitSymbols jit_;
 };

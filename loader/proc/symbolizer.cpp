@@ -20,6 +20,7 @@
 #include "proc/log_reader.h"
 #include "proc/process.h"
 #include "proc/procfs.h"
+#include "proc/read_maps.h"
 
 namespace spanfold::proc {
 namespace {
@@ -34,16 +35,23 @@ struct KeyHash {
 // The address to look up: the instruction that runs or calls.
 std::uint64_t looked_up(std::uint64_t address, bool exact) { return exact || address == 0 ? address : address - 1; }
 
-// The trampoline that a signal handler returns to was entered by no call: its return address is its first byte. The
-// byte before may be anybody's: Go's line table knows no gaps between functions.
-bool correct_trampoline(const Process& process, std::uint64_t return_address, Frame& frame) {
-  constexpr std::array<std::string_view, 5> kTrampolines = {"__restore_rt", "__restore", "__kernel_rt_sigreturn",
-                                                            "__kernel_sigreturn", "runtime.sigreturn__sigaction"};
+// Code that was entered by no call, so that a return address is its first byte. The byte before may be anybody's: Go's
+// line table knows no gaps between functions.
+constexpr std::array<std::string_view, 5> kTrampolines = {"__restore_rt", "__restore", "__kernel_rt_sigreturn",
+                                                          "__kernel_sigreturn", "runtime.sigreturn__sigaction"};
+constexpr std::string_view kContextStart = "__start_context";  // of glibc's makecontext
+
+// What a signal handler returns to: the frame behind it did not call, it was interrupted.
+bool is_trampoline(const std::string* name) {
+  return name != nullptr && std::find(kTrampolines.begin(), kTrampolines.end(), *name) != kTrampolines.end();
+}
+
+bool correct_entered(const Process& process, std::uint64_t return_address, Frame& frame) {
   const Process::Region* region = process.region_at(return_address);
   if (region == nullptr || !region->binary) return false;
   const std::uint64_t file_offset = return_address - region->start + region->file_offset;
   const std::string* name = region->binary->function_beginning_at(file_offset);
-  if (name == nullptr || std::find(kTrampolines.begin(), kTrampolines.end(), *name) == kTrampolines.end()) return false;
+  if (!is_trampoline(name) && (name == nullptr || *name != kContextStart)) return false;
   frame = region->binary->frame_at(file_offset, true);
   return true;
 }
@@ -83,6 +91,12 @@ class Symbolizer::Impl {
                     bool first_exact, std::vector<Frame>& frames);
   bool rename(const ProcessKey& key, std::uint64_t& version, std::span<Frame> frames);
   const ProcessAttributes& attributes(const ProcessKey& key) const;
+  const Process* known(const ProcessKey& key) const {
+    const auto place = processes_.find(key);
+    return place == processes_.end() ? nullptr : &place->second;
+  }
+  void look_again(const ProcessKey& key, const ImageTag& image) { process_of(key).look_again(image, shared_); }
+  std::vector<std::shared_ptr<const ByteSource>> keep_files_of(std::uint32_t pid);
   void forget_gone();
   void forget_all();
   Usage usage() const;
@@ -103,6 +117,7 @@ class Symbolizer::Impl {
   LogReader reader_;
   Kernel kernel_;
   std::unordered_map<ProcessKey, Process, KeyHash> processes_;
+  std::vector<std::shared_ptr<Binary>> kept_;
   std::size_t stat_budget_ = 0;  // how many idle processes this forget_gone() may still look at closely
   ProcessAttributes no_attributes_;
   const Mapping* generated_ = nullptr;  // of all code that lies in no file
@@ -169,11 +184,13 @@ void Symbolizer::Impl::resolve_user(const ProcessKey& key, const ImageTag& image
   if (stack.empty()) return;
   Process& process = process_of(key);
   const bool believed = process.prepare(image, shared_);
+  bool exact = first_exact;
   for (std::size_t i = 0; i < stack.size(); ++i) {
-    const std::uint64_t address = looked_up(stack[i], i == 0 && first_exact);
+    const std::uint64_t address = looked_up(stack[i], exact);
     Frame frame{.address = address};
     if (believed) frame = user_frame(process, image, address);
-    if (believed && options_.local_symbols && address != stack[i]) correct_trampoline(process, stack[i], frame);
+    if (believed && options_.local_symbols && address != stack[i]) correct_entered(process, stack[i], frame);
+    exact = is_trampoline(frame.function);
     frames.push_back(frame);
   }
 }
@@ -239,8 +256,24 @@ void Symbolizer::Impl::forget_gone() {
   }
 }
 
+std::vector<std::shared_ptr<const ByteSource>> Symbolizer::Impl::keep_files_of(std::uint32_t pid) {
+  std::vector<std::shared_ptr<const ByteSource>> files;
+  const Fd folder = open_process_folder(pid);
+  const auto ranges = folder ? read_maps(folder.get()) : std::nullopt;
+  for (const MapRange& range : ranges.value_or(std::vector<MapRange>{})) {
+    std::shared_ptr<Binary> binary;
+    if (range.is_vdso()) binary = binaries_.of_vdso(folder.get(), range);
+    if (range.has_file()) binary = binaries_.of_file(folder.get(), range);
+    if (!binary) continue;
+    files.push_back(binary->shared_source());
+    kept_.push_back(std::move(binary));
+  }
+  return files;
+}
+
 void Symbolizer::Impl::forget_all() {
   processes_.clear();
+  kept_.clear();
   lines_.clear();
   binaries_.clear();
   kernel_.clear();
@@ -279,6 +312,18 @@ void Symbolizer::forget_told(std::uint64_t told_ns) { impl_->log().forget_gone(t
 bool Symbolizer::rename(const ProcessKey& key, std::uint64_t& version, std::span<Frame> frames) {
   return impl_->rename(key, version, frames);
 }
+std::vector<CodeRange> Symbolizer::code_of(const ProcessKey& key) const {
+  const Process* process = impl_->known(key);
+  return process == nullptr ? std::vector<CodeRange>() : process->code();
+}
+std::uint64_t Symbolizer::code_version(const ProcessKey& key) const {
+  const Process* process = impl_->known(key);
+  return process == nullptr ? 0 : process->code_version();
+}
+std::vector<std::shared_ptr<const ByteSource>> Symbolizer::keep_files_of(std::uint32_t pid) {
+  return impl_->keep_files_of(pid);
+}
+void Symbolizer::look_again(const ProcessKey& key, const ImageTag& image) { impl_->look_again(key, image); }
 void Symbolizer::want_lines(std::span<const Frame> frames) { impl_->lines().want(frames); }
 void Symbolizer::find_lines(int milliseconds, const std::function<void()>& busy) {
   impl_->lines().find(milliseconds, busy);

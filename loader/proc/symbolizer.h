@@ -15,6 +15,7 @@
 #include "base/frame.h"
 #include "base/process.h"
 #include "base/task_sink.h"
+#include "proc/code_range.h"
 
 namespace spanfold::proc {
 
@@ -78,6 +79,15 @@ class Symbolizer {
   // another function's since, or have no name yet. Costs nothing where the process's JIT compilers said nothing since
   // `version`, 0 at first, which is set. True where a frame changed.
   bool rename(const ProcessKey& key, std::uint64_t& version, std::span<Frame> frames);
+  // The code of a process that was noticed, by address; the number is another one when that changed, 0 where nothing is
+  // known of it (any more).
+  [[nodiscard]] std::vector<CodeRange> code_of(const ProcessKey& key) const;
+  [[nodiscard]] std::uint64_t code_version(const ProcessKey& key) const;
+  // The files that process `pid` has mapped as code now; they stay open. Most other processes have some of them, too.
+  [[nodiscard]] std::vector<std::shared_ptr<const ByteSource>> keep_files_of(std::uint32_t pid);
+  // An address of the process lies in no code that is known: looks again, at most every 100 ms.
+  void look_again(const ProcessKey& key, const ImageTag& image);
+
   // Where lines are wanted: asks for those of the frames, which resolve() gave, once find_lines() is called.
   void want_lines(std::span<const Frame> frames);
   // Gets what is wanted, for at most `milliseconds`, in a process of its own (line_worker.h); calls `busy` meanwhile,

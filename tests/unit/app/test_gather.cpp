@@ -20,6 +20,7 @@ using spanfold::app::Background;
 using spanfold::app::Gather;
 using spanfold::app::WindowTime;
 using spanfold::bpf::Bank;
+using spanfold::bpf::WalkEnd;
 using spanfold::profile::Window;
 
 namespace {
@@ -36,9 +37,9 @@ SpanContext span_of(std::uint8_t number) {
   return span;
 }
 
-void see(Gather& gather, std::uint64_t id, std::size_t frames = 3) {
+void see(Gather& gather, std::uint64_t id, std::size_t frames = 3, WalkEnd end = WalkEnd::kBottom) {
   const std::vector<std::uint64_t> user(frames, 0x400000 + id);
-  gather.on_stack({.stack_id = id, .process = kProcess, .user = user});
+  gather.on_stack({.stack_id = id, .process = kProcess, .user = user, .end = end});
 }
 
 void fold(Gather& gather, std::uint32_t epoch, std::uint8_t span, std::uint64_t stack, std::uint32_t samples) {
@@ -167,12 +168,14 @@ TEST_CASE("what arrives while a flush names its stacks is named with them") {
 TEST_CASE("a stack without frames and one that was cut are marked") {
   Gather gather({});
   see(gather, 1, 0);
-  see(gather, 2, 127);
+  see(gather, 2, 128, WalkEnd::kDepth);
+  see(gather, 3, 2, WalkEnd::kNoRule);
   fold(gather, 0, 1, 1, 1);
   fold(gather, 0, 2, 2, 1);
+  fold(gather, 0, 3, 3, 1);
   gather.begin_flush();
-  CHECK(sums_of(gather.window({.ticks = 2, .in_span = 2}, kTime, 99)) ==
-        Sums{{{1, "[unknown]"}, 1}, {{2, "[truncated]"}, 1}});
+  CHECK(sums_of(gather.window({.ticks = 3, .in_span = 3}, kTime, 99)) ==
+        Sums{{{1, "[unknown]"}, 1}, {{2, "[truncated]"}, 1}, {{3, "[no unwind rule]"}, 1}});
 }
 
 TEST_CASE("background: a share for each process that carried a span, and one for all others") {

@@ -85,6 +85,8 @@ TEST_CASE("what makes no sense is a usage error of one line with a hint") {
                                                      {"--max-span-age", "0"},
                                                      {"--max-span-age", "old"},
                                                      {"--max-span-age", ""},
+                                                     {"--max-frames", "0"},
+                                                     {"--max-frames", "129"},
                                                      {"--max-overhead", "-1"},
                                                      {"--max-overhead", "nan"},
                                                      {"--max-overhead", "inf"},
