@@ -9,6 +9,7 @@ import pathlib
 import re
 import resource
 import struct
+import subprocess
 import time
 
 _CALL = {"x86_64": 321, "aarch64": 280}[os.uname().machine]
@@ -184,3 +185,57 @@ def records_in_use(pid):
         for fd, _, _ in maps.values():
             os.close(fd)
     return owned, taken, locked
+
+
+def await_cpu(pid, seconds, timeout=60):
+    """Waits until the children of a process have run for so long: a busy host takes its time."""
+    ticks = os.sysconf("SC_CLK_TCK")
+    end = time.monotonic() + timeout
+    while time.monotonic() < end:
+        total = 0
+        for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+            fields = pathlib.Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()
+            total += int(fields[11]) + int(fields[12])
+        if total >= seconds * ticks:
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"the children of {pid} did not run for {seconds} s within {timeout} s")
+
+
+class ProbedReturn:
+    """A probe of a function's returns in a program without a load bias of its own pages, in whatever process."""
+
+    _PERF_EVENT_OPEN = {"x86_64": 298, "aarch64": 241}[os.uname().machine]
+
+    def __init__(self, program, function):
+        kind = int(pathlib.Path("/sys/bus/event_source/devices/uprobe/type").read_text())
+        bit = int(pathlib.Path("/sys/bus/event_source/devices/uprobe/format/retprobe").read_text().split(":")[1])
+        path = ctypes.create_string_buffer(os.fsencode(program))
+        # type, size, config, period, sample type, read format, flags, wake-up, breakpoint type, config 1, config 2
+        attributes = struct.pack(
+            "=IIQQQQQIIQQ", kind, 128, 1 << bit, 0, 0, 0, 0, 0, 0, ctypes.addressof(path), offset_of(program, function)
+        )
+        buffer = ctypes.create_string_buffer(attributes, 128)
+        self.fd = _libc.syscall(self._PERF_EVENT_OPEN, buffer, -1, 0, -1, 8)
+        if self.fd < 0:
+            code = ctypes.get_errno()
+            raise OSError(code, f"probe returns of {function}: {os.strerror(code)}")
+
+    def count(self):
+        return struct.unpack("=Q", os.read(self.fd, 8))[0]
+
+    def close(self):
+        os.close(self.fd)
+
+
+def offset_of(program, function):
+    """Where a function lies in its file."""
+    symbols = subprocess.run(["nm", program], capture_output=True, text=True, check=True).stdout
+    address = next(int(line.split()[0], 16) for line in symbols.splitlines() if line.endswith(f" {function}"))
+    headers = subprocess.run(["readelf", "-lW", program], capture_output=True, text=True, check=True).stdout
+    for words in map(str.split, headers.splitlines()):
+        if words[:1] == ["LOAD"]:
+            offset, start, _, size = (int(word, 16) for word in words[1:5])
+            if start <= address < start + size:
+                return address - start + offset
+    raise AssertionError(f"{function} of {program} lies in no segment")

@@ -7,6 +7,7 @@ import time
 
 import analysis
 import harness
+import kernel
 
 FAMILY = {1: {"parent_work"}, 2: {"forked_work"}, 3: {"execed_work"}, 4: {"short_work"}}
 
@@ -63,8 +64,9 @@ class Command(harness.StageCase):
         self.assertIn("err\n", recording.stderr)
 
     def test_ended_by_a_signal_with_a_command(self):
-        running = self.stage.begin_record("-F", "499", command=harness.workload("known", "--seconds", "8"))
-        time.sleep(1.5)
+        running = self.stage.begin_record("-F", "499", command=harness.workload("known", "--seconds", "20"))
+        kernel.await_recorder(running.pid)
+        kernel.await_cpu(running.pid, 1)
         running.send(signal.SIGTERM)
         code = running.wait(10)
         recording = harness.Recording(running, code, running.output).check(code)

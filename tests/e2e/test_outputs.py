@@ -137,7 +137,7 @@ class Signals(OutputCase):
         # `setsid` becomes what it runs, in a group of its own.
         running = self.stage.start("setsid", harness.SPANFOLD, *words, "--", *command)
         kernel.await_recorder(running.pid)
-        time.sleep(1.5)
+        kernel.await_cpu(running.pid, 1)
         sent = time.monotonic()
         os.killpg(running.pid, signal.SIGINT)
         code = running.wait(10)
