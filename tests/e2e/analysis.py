@@ -18,6 +18,9 @@ SERVICE = {
     7: {"render_csv", "compress_body"},
 }
 
+# What the roots of stacks say that come before the loader knows the process, for some milliseconds.
+TOO_EARLY = {"[mappings not known yet]", "[no unwind table]"}
+
 
 def name_of(frame):
     """`parse_date(std::string const&)` → `parse_date`; `void work<2u, 3u>(unsigned long)` → `work<2,3>`."""

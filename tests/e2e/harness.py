@@ -69,6 +69,8 @@ class Running:
             stdout=self._out if stdout is None else stdout,
             stderr=self._err,
             env={**os.environ, **(env or {})},
+            # What runs in the background of a shell ignores it, and so do its children.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
         self.pid = self.process.pid
 

@@ -216,16 +216,21 @@ class ProbedReturn:
             "=IIQQQQQIIQQ", kind, 128, 1 << bit, 0, 0, 0, 0, 0, 0, ctypes.addressof(path), offset_of(program, function)
         )
         buffer = ctypes.create_string_buffer(attributes, 128)
-        self.fd = _libc.syscall(self._PERF_EVENT_OPEN, buffer, -1, 0, -1, 8)
-        if self.fd < 0:
-            code = ctypes.get_errno()
-            raise OSError(code, f"probe returns of {function}: {os.strerror(code)}")
+        self.fds = []
+        for cpu in sorted(os.sched_getaffinity(0)):
+            fd = _libc.syscall(self._PERF_EVENT_OPEN, buffer, -1, cpu, -1, 8)
+            if fd < 0:
+                code = ctypes.get_errno()
+                self.close()
+                raise OSError(code, f"probe returns of {function}: {os.strerror(code)}")
+            self.fds.append(fd)
 
     def count(self):
-        return struct.unpack("=Q", os.read(self.fd, 8))[0]
+        return sum(struct.unpack("=Q", os.read(fd, 8))[0] for fd in self.fds)
 
     def close(self):
-        os.close(self.fd)
+        for fd in self.fds:
+            os.close(fd)
 
 
 def offset_of(program, function):

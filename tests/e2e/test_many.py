@@ -38,6 +38,8 @@ def check_ways(rows):
     for row in analysis.span_rows(rows):
         own_leaf = int(row["span_id"][4:], 16)
         for stack in row["stacks"]:
+            if stack["frames"][-1] in analysis.TOO_EARLY:
+                continue
             digits, leaf = way_of(stack["frames"])
             samples += stack["count"]
             # At the first instructions of a function its caller's frame is not seen.
