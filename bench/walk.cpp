@@ -29,13 +29,16 @@
 
 namespace {
 
-using namespace spanfold;
+using spanfold::ImageTag;
+using spanfold::ProcessKey;
 
 constexpr std::array kEnds = {"no user", "bottom",      "depth",     "no space", "no mapping", "no table",
                               "no rule", "unsupported", "bad frame", "fault",    "zero"};
 
+// NOLINTBEGIN(cppcoreguidelines-avoid-non-const-global-variables): what the toy works on
 volatile std::uint64_t sink;
 volatile bool running = true;
+// NOLINTEND(cppcoreguidelines-avoid-non-const-global-variables)
 
 __attribute__((noinline, optimize("no-omit-frame-pointer", "no-optimize-sibling-calls"))) void descend(int depth) {
   if (depth > 0) {
@@ -49,8 +52,11 @@ __attribute__((noinline, optimize("no-omit-frame-pointer", "no-optimize-sibling-
 pid_t start(char** argv, int depth) {
   const pid_t pid = fork();
   if (pid != 0) return pid;
-  if (argv == nullptr) descend(depth);
-  execvp(argv[0], argv);
+  if (argv == nullptr) {
+    descend(depth);
+  } else {
+    execvp(argv[0], argv);
+  }
   _exit(127);
 }
 
@@ -118,7 +124,7 @@ Seen look_at(pid_t pid, walk_bpf& skeleton) {
 }
 
 void print(const std::string& name, const walk_sums& before, const walk_sums& after) {
-  const double runs = static_cast<double>(after.runs - before.runs);
+  const auto runs = static_cast<double>(after.runs - before.runs);
   const auto each = [&](std::uint64_t from, std::uint64_t to) { return static_cast<double>(to - from) / runs; };
   const double helper = each(before.helper_ns, after.helper_ns);
   const double ours = each(before.ours_ns, after.ours_ns);
@@ -132,12 +138,17 @@ void print(const std::string& name, const walk_sums& before, const walk_sums& af
   fmt::print("\n");
 }
 
+int setting(const char* name, int otherwise) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? otherwise : static_cast<int>(std::strtol(text, nullptr, 10));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  const int hz = std::getenv("WALK_HZ") != nullptr ? std::atoi(std::getenv("WALK_HZ")) : 997;
-  const int seconds = std::getenv("WALK_SECONDS") != nullptr ? std::atoi(std::getenv("WALK_SECONDS")) : 4;
-  const int depth = std::getenv("WALK_DEPTH") != nullptr ? std::atoi(std::getenv("WALK_DEPTH")) : 12;
+  const int hz = setting("WALK_HZ", 997);
+  const int seconds = setting("WALK_SECONDS", 4);
+  const int depth = setting("WALK_DEPTH", 12);
   walk_bpf* skeleton = walk_bpf::open();
   bpf_map__set_max_entries(skeleton->maps.chunks, 8);
   bpf_map__set_max_entries(skeleton->maps.ranges, 4096);
@@ -150,17 +161,17 @@ int main(int argc, char** argv) {
   const int clock = open_clock(pid, hz);
   const bpf_link* link = bpf_program__attach_perf_event(skeleton->progs.on_walk, clock);
   if (link == nullptr) return 1;
-  auto store = bpf::UnwindStore::open({.spaces = bpf_map__fd(skeleton->maps.spaces),
-                                       .ranges = bpf_map__fd(skeleton->maps.ranges),
-                                       .sections = bpf_map__fd(skeleton->maps.sections),
-                                       .chunks = bpf_map__fd(skeleton->maps.chunks),
-                                       .rules = bpf_map__fd(skeleton->maps.rules),
-                                       .range_count = 4096,
-                                       .chunk_count = 8});
+  auto store = spanfold::bpf::UnwindStore::open({.spaces = bpf_map__fd(skeleton->maps.spaces),
+                                                 .ranges = bpf_map__fd(skeleton->maps.ranges),
+                                                 .sections = bpf_map__fd(skeleton->maps.sections),
+                                                 .chunks = bpf_map__fd(skeleton->maps.chunks),
+                                                 .rules = bpf_map__fd(skeleton->maps.rules),
+                                                 .range_count = 4096,
+                                                 .chunk_count = 8});
   if (!store) return 1;
   store->use_version(&skeleton->bss->spaces_version);
-  proc::Symbolizer symbolizer({});
-  app::Unwinding unwinding(symbolizer);
+  spanfold::proc::Symbolizer symbolizer({});
+  spanfold::app::Unwinding unwinding(symbolizer);
   if (!unwinding.use(*store)) return 1;
   const Seen seen = look_at(pid, *skeleton);
   fmt::print("{:24} {:>7} {:>8} {:>8} {:>10} {:>8} {:>6}\n", "", "samples", "frames", "ours", "helper ns", "ours ns",

@@ -5,17 +5,17 @@
 
 #include <linux/types.h>
 
-struct walk_sums {
+struct walk_sums { /* NOLINT(readability-identifier-naming): shared with C */
   __u64 runs;
   __u64 helper_ns;
   __u64 ours_ns;
   __u64 helper_frames;
   __u64 ours_frames;
-  __u64 ends[16]; /* by enum sf_end */
+  __u64 ends[16]; /* by enum sf_end; NOLINT(modernize-avoid-c-arrays) */
 };
 
-struct walk_frames {
-  __u64 frame[127];
+struct walk_frames { /* NOLINT(readability-identifier-naming): shared with C */
+  __u64 frame[127];  /* NOLINT(modernize-avoid-c-arrays) */
 };
 
 #endif

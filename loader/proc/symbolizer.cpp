@@ -185,11 +185,11 @@ void Symbolizer::Impl::resolve_user(const ProcessKey& key, const ImageTag& image
   Process& process = process_of(key);
   const bool believed = process.prepare(image, shared_);
   bool exact = first_exact;
-  for (std::size_t i = 0; i < stack.size(); ++i) {
-    const std::uint64_t address = looked_up(stack[i], exact);
+  for (const std::uint64_t given : stack) {
+    const std::uint64_t address = looked_up(given, exact);
     Frame frame{.address = address};
     if (believed) frame = user_frame(process, image, address);
-    if (believed && options_.local_symbols && address != stack[i]) correct_entered(process, stack[i], frame);
+    if (believed && options_.local_symbols && address != given) correct_entered(process, given, frame);
     exact = is_trampoline(frame.function);
     frames.push_back(frame);
   }

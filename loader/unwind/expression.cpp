@@ -2,6 +2,7 @@
 #include "unwind/expression.h"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <optional>
 
@@ -97,8 +98,8 @@ bool read_sum(Cursor& cursor, std::int64_t& sum, bool& has_deref) {
 // What linkers for x86-64 write of a procedure linkage table, whose entries are 16 bytes long and push a number on the
 // way: rsp + 8 + (((rip & 15) >= N) << 3). N is 11; 9 or 10 where entries begin with endbr64.
 std::optional<std::int64_t> push_in_plt(std::string_view expression) {
-  constexpr std::uint8_t kBefore[] = {kBreg0 + 7, 8, kBreg0 + 16, 0, kLit0 + 15, kAnd};
-  constexpr std::uint8_t kAfter[] = {kGe, kLit0 + 3, kShl, kPlus};
+  constexpr std::array<std::uint8_t, 6> kBefore = {kBreg0 + 7, 8, kBreg0 + 16, 0, kLit0 + 15, kAnd};
+  constexpr std::array<std::uint8_t, 4> kAfter = {kGe, kLit0 + 3, kShl, kPlus};
   if (expression.size() != std::size(kBefore) + 1 + std::size(kAfter)) return {};
   const auto is_byte = [](std::uint8_t wanted, char found) { return wanted == static_cast<std::uint8_t>(found); };
   const std::string_view after = expression.substr(std::size(kBefore) + 1);

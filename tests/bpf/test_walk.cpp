@@ -51,11 +51,11 @@ class Stack {
   }
   [[nodiscard]] std::uint64_t read(std::uint64_t address) const {
     std::uint64_t value = 0;
-    std::memcpy(&value, reinterpret_cast<const void*>(address), sizeof value);
+    std::memcpy(&value, memory_ + (address - bottom()), sizeof value);
     return value;
   }
   void write(std::uint64_t address, std::uint64_t value) {
-    std::memcpy(reinterpret_cast<void*>(address), &value, sizeof value);
+    std::memcpy(memory_ + (address - bottom()), &value, sizeof value);
   }
 
  private:

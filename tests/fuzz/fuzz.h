@@ -16,6 +16,7 @@
 #include "proc/byte_source.h"
 
 // Called by libFuzzer for each input; always gives 0.
+// NOLINTNEXTLINE(readability-identifier-naming): the name that it looks for
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
 namespace spanfold::fuzz {

@@ -115,7 +115,7 @@ TEST_CASE("code that is compiled while it runs has the name that is valid at the
     gather.begin_flush();
     const Window window = gather.window({.epoch = epoch, .ticks = 1, .in_span = 1}, kTime, 99);
     keys.insert(window.processes[0].on_cpu[0].stack_key);
-    const std::string found = *window.processes[0].on_cpu[0].frames[0].function;
+    std::string found = *window.processes[0].on_cpu[0].frames[0].function;
     gather.end_flush(false);
     return found;
   };

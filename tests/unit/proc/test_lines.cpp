@@ -3,6 +3,7 @@
 // nothing else.
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -61,8 +62,9 @@ std::map<std::uint64_t, std::string> truth_of(const std::string& file, const std
   std::map<std::uint64_t, std::string> truth;
   std::string* places = nullptr;
   bool is_place = false;
-  for (const std::string& line : test::lines_of("llvm-symbolizer --obj=" + file + " -a -i -f=linkage --no-demangle " +
-                                                "--output-style=GNU < " + folder + "/addresses")) {
+  const std::string command = fmt::format(
+      "llvm-symbolizer --obj={} -a -i -f=linkage --no-demangle --output-style=GNU < {}/addresses", file, folder);
+  for (const std::string& line : test::lines_of(command)) {
     if (line.starts_with("0x")) {
       places = &truth[std::stoull(line, nullptr, 16)];
       is_place = false;
@@ -184,8 +186,8 @@ TEST_CASE("lines: files that were damaged end in no lines at the worst") {
     for (int i = 0; i < 200; ++i) damaged[64 + random() % (damaged.size() - 64)] = static_cast<char>(random());
     if (round % 3 == 0) damaged.resize(random() % damaged.size());
     test::write_text(folder / "damaged", damaged);
-    std::vector<std::uint64_t> addresses;
-    for (int i = 0; i < 20; ++i) addresses.push_back(begin + random() % bytes);
+    std::vector<std::uint64_t> addresses(20);
+    for (std::uint64_t& address : addresses) address = begin + random() % bytes;
     Answer answer;
     const auto state = answer_of(worker, opened(folder / "damaged").get(), addresses, answer);
     CHECK((state == LineWorker::State::kAnswered || state == LineWorker::State::kFailed));

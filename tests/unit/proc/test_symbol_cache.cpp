@@ -2,6 +2,7 @@
 // Which files share a symbol table, which must not, and which table goes when room is needed.
 #include <doctest/doctest.h>
 #include <elf.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <random>
@@ -25,7 +26,7 @@ std::string build(const std::string& prefix, int count = 50) {
   std::string text = ".text\n.globl _start\n_start: nop\n";
   for (int i = 0; i < count; ++i) {
     const std::string name = prefix + std::to_string(i);
-    text += ".globl " + name + "\n.type " + name + ",@function\n" + name + ": nop\n.size " + name + ",1\n";
+    text += fmt::format(".globl {0}\n.type {0},@function\n{0}: nop\n.size {0},1\n", name);
   }
   test::write_text(folder / "a.s", text);
   test::output_of("gcc -nostdlib -static -Wl,--build-id=0x0123456789abcdef -o " + (folder / "a") + " " +

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Files that are built here, by the compilers and linkers that there are, and the vDSO of this kernel.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -89,8 +90,8 @@ TEST_CASE("tables of what compilers and linkers for x86-64 make") {
         CAPTURE(compiler);
         CAPTURE(options);
         CAPTURE(linker);
-        run(std::string(compiler) + " -w -fPIC -shared -nostdlib " + options + " -fuse-ld=" + linker + " -o " + out +
-            " " + source);
+        run(fmt::format("{} -w -fPIC -shared -nostdlib {} -fuse-ld={} -o {} {}", compiler, options, linker, out,
+                        source));
         check_file(out, 6);
         // Without sections the same table but for what sections tell of gaps.
         if (::system("command -v llvm-strip >/dev/null 2>&1") != 0) continue;
@@ -117,9 +118,10 @@ TEST_CASE("tables of what clang and lld make for arm64") {
                               "-O2 -mbranch-protection=pac-ret+b-key"}) {
     CAPTURE(options);
     const std::string out = folder / ("a" + std::to_string(at++) + ".so");
-    run(std::string(
-            "clang --target=aarch64-linux-gnu -w -fPIC -shared -nostdlib -fasynchronous-unwind-tables -fuse-ld=lld ") +
-        options + " -o " + out + " " + source);
+    run(
+        fmt::format("clang --target=aarch64-linux-gnu -w -fPIC -shared -nostdlib -fasynchronous-unwind-tables "
+                    "-fuse-ld=lld {} -o {} {}",
+                    options, out, source));
     check_file(out, 6);
   }
 }
@@ -131,8 +133,8 @@ TEST_CASE("tables of what is only in .debug_frame, in the file and beside it") {
   const std::string out = folder / "a.so";
   for (const char* packed : {"none", "zlib"}) {
     CAPTURE(packed);
-    run("gcc -w -g -O2 -fPIC -shared -nostdlib -fno-asynchronous-unwind-tables -gz=" + std::string(packed) + " -o " +
-        out + " " + source);
+    run(fmt::format("gcc -w -g -O2 -fPIC -shared -nostdlib -fno-asynchronous-unwind-tables -gz={} -o {} {}", packed,
+                    out, source));
     const auto whole = read_table(*open_source(out));
     REQUIRE(whole.has_value());
     const TrueFile file(out, true);
@@ -161,6 +163,7 @@ TEST_CASE("the table of the vDSO, from its own image") {
     const std::size_t dash = line.find('-');
     const auto begin = std::stoull(line.substr(0, dash), nullptr, 16);
     const auto end = std::stoull(line.substr(dash + 1), nullptr, 16);
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): it is told as a number
     image.assign(reinterpret_cast<const char*>(begin), end - begin);
   }
   if (image.empty()) {

@@ -12,7 +12,8 @@
 
 namespace spanfold {
 
-// Where the type lives: doctest looks there.
+// Where the type lives: doctest looks there, for this name.
+// NOLINTNEXTLINE(readability-identifier-naming)
 static doctest::String toString(const UnwindRule& rule) { return unwind::test::text_of(rule).c_str(); }
 
 }  // namespace spanfold
@@ -37,6 +38,7 @@ Table table_of_frames(const Frames& frames, ImageShape shape = {}) {
 // The stack offset at each of some addresses; 0: no rule there.
 std::vector<int> offsets_at(const Table& table, const std::vector<std::uint64_t>& addresses) {
   std::vector<int> offsets;
+  offsets.reserve(addresses.size());
   for (const std::uint64_t address : addresses) offsets.push_back(rule_at(table, address).offset);
   return offsets;
 }

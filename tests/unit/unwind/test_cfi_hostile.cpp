@@ -69,7 +69,7 @@ ImageShape everywhere() {
   return shape;
 }
 
-std::size_t rows_of(std::string eh_frame) {
+std::size_t rows_of(const std::string& eh_frame) {
   const auto table = table_of_image(image_of(eh_frame, everywhere()));
   if (!table) return 0;
   check_sane(*table);

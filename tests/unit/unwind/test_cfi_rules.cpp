@@ -11,7 +11,8 @@
 
 namespace spanfold {
 
-// Where the type lives: doctest looks there.
+// Where the type lives: doctest looks there, for this name.
+// NOLINTNEXTLINE(readability-identifier-naming)
 static doctest::String toString(const UnwindRule& rule) { return unwind::test::text_of(rule).c_str(); }
 
 }  // namespace spanfold
