@@ -27,6 +27,13 @@
 #include "proc/symbolizer.h"
 #include "walk.skel.h"
 
+// clang, which lints, does not know the attribute.
+#if defined(__clang__)
+#define KEEPS_FRAME_POINTERS __attribute__((noinline))
+#else
+#define KEEPS_FRAME_POINTERS __attribute__((noinline, optimize("no-omit-frame-pointer", "no-optimize-sibling-calls")))
+#endif
+
 namespace {
 
 using spanfold::ImageTag;
@@ -40,7 +47,7 @@ volatile std::uint64_t sink;
 volatile bool running = true;
 // NOLINTEND(cppcoreguidelines-avoid-non-const-global-variables)
 
-__attribute__((noinline, optimize("no-omit-frame-pointer", "no-optimize-sibling-calls"))) void descend(int depth) {
+KEEPS_FRAME_POINTERS void descend(int depth) {
   if (depth > 0) {
     descend(depth - 1);
     sink = sink + 1;

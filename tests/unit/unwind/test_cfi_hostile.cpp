@@ -100,7 +100,7 @@ TEST_CASE("hostile cfi: a hundred thousand random changes") {
     // A piece of a few entries, so that a change hits what matters; the first CIE is in it.
     std::string bytes = real_frames().substr(0, 300 + random() % 700);
     change(bytes, random);
-    rows += rows_of(std::move(bytes));
+    rows += rows_of(bytes);
   }
   MESSAGE(rows, " rows in ", cpu_seconds() - begin, " s of CPU");
   CHECK(rows > 100'000);
