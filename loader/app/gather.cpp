@@ -72,8 +72,9 @@ Gather::Gather(const GatherOptions& options)
       host_(as_attributes(proc::host_attributes())) {}
 
 bool Gather::full() const {
-  return rows_.size() >= options_.most_rows || span_times_.told() >= options_.most_stays ||
-         unnamed_frames_ >= options_.most_frames;
+  const std::size_t rows = flushing_ ? next_rows_.size() : rows_.size();
+  const std::size_t stays = flushing_ ? span_times_.told_of_next() : span_times_.told();
+  return rows >= options_.most_rows || stays >= options_.most_stays || unnamed_frames_ >= options_.most_frames;
 }
 
 void Gather::on_stack(const bpf::StackSeen& seen) {
@@ -114,7 +115,7 @@ void Gather::name(const Unnamed& raw) {
   if (options_.lines) symbolizer_.want_lines(stack.frames);
 }
 
-void Gather::name_arrived(const std::function<void()>& busy) {
+void Gather::name_arrived(const std::function<bool()>& busy) {
   constexpr std::uint64_t kBusyNs = 10'000'000;
   std::uint64_t since_ns = boot_clock_ns();
   const std::vector<Unnamed> arrived = std::exchange(unnamed_, {});
@@ -122,7 +123,7 @@ void Gather::name_arrived(const std::function<void()>& busy) {
   unnamed_frames_ = 0;
   for (const Unnamed& raw : arrived) {
     if (boot_clock_ns() - since_ns > kBusyNs) {
-      busy();
+      (void)busy();
       since_ns = boot_clock_ns();
     }
     name(raw);
@@ -136,7 +137,7 @@ void Gather::name_stacks() {
   name_arrived(when_busy_);
   if (options_.lines) symbolizer_.find_lines(kLinesMilliseconds, when_busy_);
   // What came in between; this time nothing comes.
-  name_arrived([] {});
+  name_arrived([] { return true; });
 }
 
 // Code that is compiled while it runs gives its place to other code, and may be known by name only after it was seen.
@@ -258,6 +259,7 @@ void Gather::forget_stacks() {
 
 void Gather::end_flush(bool forget) {
   rows_ = std::exchange(next_rows_, {});
+  flushing_ = false;
   ++epoch_;
   if (forget) forget_stacks();
   symbolizer_.forget_gone();

@@ -43,15 +43,16 @@ class Gather : public bpf::Sink {
 
   void on_stack(const bpf::StackSeen& seen) override;
   void on_fold(const bpf::FoldDelta& fold) override;
-  // True when the present window is not to grow further: a flush should come ahead of its time. What comes nevertheless
-  // is taken.
+  // True when the present window, or during a flush the next one, is not to grow further: a flush should come ahead of
+  // its time. What comes nevertheless is taken.
   [[nodiscard]] bool full() const override;
 
   // What processes do goes here.
   [[nodiscard]] TaskSink& tasks() { return symbolizer_.tasks(); }
   // Called every now and then while stacks are being named, which may take long: for what must not wait. It may give
-  // all that the kernel side says to this object meanwhile.
-  void when_busy(std::function<void()> action) { when_busy_ = std::move(action); }
+  // all that the kernel side says to this object meanwhile. Where it gives false, lines that take longer are not waited
+  // for.
+  void when_busy(std::function<bool()> action) { when_busy_ = std::move(action); }
   // Makes tables of unwinding of the files that these processes have mapped.
   void prepare_tables(std::span<const std::uint32_t> pids);
   // What the kernel side needs to walk stacks.
@@ -67,7 +68,10 @@ class Gather : public bpf::Sink {
   // True when the next flush should make the kernel side send stacks anew, so that old ones can be dropped.
   [[nodiscard]] bool wants_to_forget() const { return frames_ > options_.most_frames; }
   // Call before a flush of the kernel side: stacks that arrive from here on outlive its forgetting.
-  void begin_flush() { ++flush_; }
+  void begin_flush() {
+    ++flush_;
+    flushing_ = true;
+  }
   // The window of the flush, sampled at `frequency_hz`. Its frames live until the next call of anything here.
   profile::Window window(const bpf::Bank& bank, const WindowTime& time, std::uint32_t frequency_hz);
   // After the window was written: drops what it needed and nothing else does.
@@ -108,7 +112,7 @@ class Gather : public bpf::Sink {
   void add_span_times(const bpf::Bank& bank, const WindowTime& time, Processes& processes);
   profile::ProcessSamples& process_of(const ProcessKey& key, Processes& processes);
   void name_stacks();
-  void name_arrived(const std::function<void()>& busy);
+  void name_arrived(const std::function<bool()>& busy);
   void name(const Unnamed& raw);
   void rename_stacks();
   void count_spans();
@@ -122,13 +126,14 @@ class Gather : public bpf::Sink {
   std::vector<Unnamed> unnamed_;
   std::size_t unnamed_frames_ = 0;
   std::size_t noticed_ = 0;  // of them
-  std::function<void()> when_busy_ = [] {};
+  std::function<bool()> when_busy_ = [] { return true; };
   std::size_t frames_ = 0;      // in all of them
   std::vector<Row> rows_;       // of the epoch that is being gathered
   std::vector<Row> next_rows_;  // of the one after it: what ticks while a flush is under way
   SpanTimes span_times_;
   std::uint32_t epoch_ = 0;  // being gathered
   std::uint32_t flush_ = 0;
+  bool flushing_ = false;
   std::unordered_set<std::uint64_t> known_spans_;  // hashes, so that a span across flushes counts once
   std::uint64_t spans_ = 0;
   std::uint64_t frames_lost_ = 0;  // samples whose frames never came

@@ -2,6 +2,7 @@
 #include "app/session.h"
 
 #include <malloc.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/random.h>
 #include <sys/signalfd.h>
@@ -67,7 +68,8 @@ class Session {
   Status watch_cgroups(Loop& loop);
   Status start();
   Status drain();
-  void drain_in_between();
+  bool drain_in_between();
+  [[nodiscard]] bool is_awaited() const;
   void look_at_processes();
   Status sweep();
   Status flush(bool last);
@@ -96,6 +98,7 @@ class Session {
   Fd end_timer_;
   Fd grace_timer_;
   bool interrupted_ = false;
+  bool ending_ = false;
   std::vector<Fd> targets_;
   CgroupFilter cgroups_;
   profile::Accounting total_;
@@ -183,9 +186,18 @@ Status Session::drain() {
 }
 
 // While a flush names its stacks. What fails now fails again at the next drain.
-void Session::drain_in_between() {
+bool Session::drain_in_between() {
   (void)recorder_->drain(gather_);
   look_at_processes();
+  return !is_awaited();
+}
+
+// Something is to end the recording once the flush is over, or a second signal the flush.
+bool Session::is_awaited() const {
+  std::array<pollfd, 3> ready = {pollfd{.fd = signals_.get(), .events = POLLIN},
+                                 {.fd = ending_ ? -1 : end_timer_.get(), .events = POLLIN},
+                                 {.fd = ending_ || !child_ ? -1 : child_->fd(), .events = POLLIN}};
+  return ::poll(ready.data(), ready.size(), 0) > 0;
 }
 
 // After stacks were drained: what their processes mapped before them is told by now.
@@ -282,6 +294,7 @@ void Session::take_stock(const bpf::Bank& bank, const profile::Window& window) {
 
 // Whatever ended the recording, what was gathered is written.
 Result<int> Session::finish(const Status& outcome) {
+  ending_ = true;
   recorder_->stop();
   if (child_) child_->end();
   Status flushed = flush(true);
@@ -335,7 +348,7 @@ Result<int> Session::run() {
   gather_.prepare_tables(ours);
   gather_.prepare_tables(options_.pids);
   // The kernel's rings hold what happens for a while only.
-  gather_.when_busy([this] { drain_in_between(); });
+  gather_.when_busy([this] { return drain_in_between(); });
   lock_ = announce_recording(options_.context_path);
   auto output =
       profile::open_output({.path = options_.output, .max_disk_bytes = options_.max_disk_bytes, .version = kVersion});

@@ -30,6 +30,7 @@ class SpanTimes {
                                                                             const WindowTime& time);
   // Times that the present window has been told of a stay: its memory grows with them.
   [[nodiscard]] std::size_t told() const { return now_.told; }
+  [[nodiscard]] std::size_t told_of_next() const { return next_.told; }
   // Pieces of stays that the window that ended last has no room for.
   [[nodiscard]] std::uint64_t left_out() const { return left_out_; }
 

@@ -69,12 +69,32 @@ std::shared_ptr<const SharedSymbols> Binary::symbols() {
 }
 
 const std::string* Binary::function_of(const SymbolTable& table, std::size_t index) {
-  const auto [place, added] = functions_.try_emplace(table.start(index), nullptr);
-  if (added) {
-    const std::string raw = table.name(index);
-    if (!raw.empty() && source_->unchanged() && table.unchanged()) place->second = interner_.name(demangle(raw));
+  const auto known = functions_.find(table.start(index));
+  if (known != functions_.end()) return known->second;
+  const std::string raw = table.name(index);
+  if (!source_->unchanged()) return nullptr;
+  if (!table.unchanged()) {
+    // Somebody wrote into a copy, out of which the table was read: this file then has one of its own, and at once.
+    symbols_.reset();
+    read_again_ns_ = 1;
+    return nullptr;
   }
-  return place->second;
+  const std::string* name = raw.empty() ? nullptr : interner_.name(demangle(raw));
+  return functions_.emplace(table.start(index), name).first->second;
+}
+
+Binary::Function Binary::function_at(std::uint64_t address, Where where) {
+  Function found;
+  for (int tries = 0; tries < 2; ++tries) {
+    const auto symbols = this->symbols();
+    found.table_known = symbols != nullptr;
+    const std::size_t index = symbols ? symbols->table.find(address) : SymbolRanges::kNone;
+    if (index == SymbolRanges::kNone) break;
+    if (where == Where::kBegin && symbols->table.start(index) != address) break;
+    found.name = function_of(symbols->table, index);
+    if (found.name != nullptr || !symbols_.expired()) break;
+  }
+  return found;
 }
 
 FrameType Binary::type_of(std::uint64_t address) {
@@ -93,10 +113,9 @@ Frame Binary::frame_at(std::uint64_t file_offset, bool names) {
   const std::uint64_t address = file_offset - segment->file_offset + segment->virtual_address;
   Frame frame{.mapping = mapping_of(*segment), .address = address, .type = type_of(address)};
   if (!names) return frame;
-  const auto symbols = this->symbols();
-  const std::size_t index = symbols ? symbols->table.find(address) : SymbolRanges::kNone;
-  if (index != SymbolRanges::kNone) frame.function = function_of(symbols->table, index);
-  if (lines_ != nullptr && symbols && !lines_->knows(frame.mapping)) offer_lines(frame.mapping);
+  const Function function = function_at(address, Where::kInside);
+  frame.function = function.name;
+  if (lines_ != nullptr && function.table_known && !lines_->knows(frame.mapping)) offer_lines(frame.mapping);
   return frame;
 }
 
@@ -120,10 +139,7 @@ const std::string* Binary::function_beginning_at(std::uint64_t file_offset) {
   const CodeSegment* segment = elf_ ? elf_->segment_at(file_offset) : nullptr;
   if (segment == nullptr) return nullptr;
   const std::uint64_t address = file_offset - segment->file_offset + segment->virtual_address;
-  const auto symbols = this->symbols();
-  const std::size_t index = symbols ? symbols->table.find(address) : SymbolRanges::kNone;
-  const bool begins = index != SymbolRanges::kNone && symbols->table.start(index) == address;
-  return begins ? function_of(symbols->table, index) : nullptr;
+  return function_at(address, Where::kBegin).name;
 }
 
 }  // namespace spanfold::proc

@@ -58,6 +58,13 @@ class Binary {
   std::shared_ptr<const SharedSymbols> symbols();
   FrameType type_of(std::uint64_t address);
   void offer_lines(const Mapping* mapping);
+  struct Function {
+    const std::string* name = nullptr;
+    bool table_known = false;
+  };
+  enum class Where : std::uint8_t { kInside, kBegin };
+  Function function_at(std::uint64_t address, Where where);
+  // Null, and then symbols_ is empty, where the table is that of a copy that was written over.
   const std::string* function_of(const SymbolTable& table, std::size_t index);
 
   std::shared_ptr<const ByteSource> source_;

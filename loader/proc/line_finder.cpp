@@ -13,8 +13,9 @@ void LineFinder::want(std::span<const Frame> frames) {
   for (const Frame& frame : frames) {
     const auto file = frame.mapping == nullptr ? files_.end() : files_.find(frame.mapping);
     if (file == files_.end() || !file->second) continue;
-    if (known_.size() >= kMostKnown) {
-      if (!said_full_) log::warning("lines of {} addresses are known, that is the most: others get none", kMostKnown);
+    if (known_.size() >= kMostKnown || bytes_ >= kMostBytes) {
+      if (!said_full_)
+        log::warning("lines of {} addresses are known, that is the most: others get none", known_.size());
       said_full_ = true;
       return;
     }
@@ -66,11 +67,15 @@ std::vector<SourceLine> LineFinder::named(const RawLines& lines, const std::stri
 
 void LineFinder::take(const std::vector<RawLines>& answer) {
   ++answers_;
-  if (!asked_.file->unchanged()) return;
+  if (!asked_.file->unchanged() || bytes_ >= kMostBytes) return;
+  const std::size_t names_before = interner_.memory_bytes();
   for (std::size_t i = 0; i < answer.size(); ++i) {
     const auto place = known_.find({asked_.mapping, asked_.addresses[i]});
-    if (place != known_.end()) place->second.lines = named(answer[i], place->second.symbol);
+    if (place == known_.end()) continue;
+    place->second.lines = named(answer[i], place->second.symbol);
+    bytes_ += place->second.lines.size() * sizeof(SourceLine);
   }
+  bytes_ += interner_.memory_bytes() - names_before;
 }
 
 void LineFinder::give_up(const ByteSource* file) {
@@ -81,7 +86,7 @@ void LineFinder::give_up(const ByteSource* file) {
   }
 }
 
-void LineFinder::find(int milliseconds, const std::function<void()>& busy) {
+void LineFinder::find(int milliseconds, const std::function<bool()>& go_on) {
   constexpr int kPieceMilliseconds = 10;
   constexpr std::uint64_t kMillisecondNs = 1'000'000;
   const std::uint64_t end_ns = boot_clock_ns() + static_cast<std::uint64_t>(milliseconds) * kMillisecondNs;
@@ -89,9 +94,12 @@ void LineFinder::find(int milliseconds, const std::function<void()>& busy) {
   while (worker_.is_asked() || ask_next()) {
     const LineWorker::State state = worker_.wait(kPieceMilliseconds, answer);
     if (state == LineWorker::State::kAnswered) take(answer);
-    if (state == LineWorker::State::kFailed) give_up(asked_.file.get());
-    if (boot_clock_ns() >= end_ns) return;
-    busy();
+    const bool again =
+        state == LineWorker::State::kAskAgain && worker_.ask(asked_.file->descriptor(), asked_.addresses);
+    if (state == LineWorker::State::kFailed || (state == LineWorker::State::kAskAgain && !again)) {
+      give_up(asked_.file.get());
+    }
+    if (boot_clock_ns() >= end_ns || !go_on()) return;
   }
 }
 
@@ -118,6 +126,7 @@ void LineFinder::clear() {
   files_.clear();
   known_.clear();
   wanted_.clear();
+  bytes_ = 0;
 }
 
 }  // namespace spanfold::proc

@@ -29,9 +29,9 @@ class LineFinder {
 
   // Notes what is to be asked about these frames.
   void want(std::span<const Frame> frames);
-  // Asks, for at most `milliseconds`; `busy` is called meanwhile, every now and then. What is not answered by then is
-  // taken at a later call.
-  void find(int milliseconds, const std::function<void()>& busy);
+  // Asks, for at most `milliseconds`, and as long as `go_on`, which is called every now and then, says so. What is not
+  // answered by then is taken at a later call.
+  void find(int milliseconds, const std::function<bool()>& go_on);
   // Puts into the frames what is known by now. True where one changed.
   bool fill(std::span<Frame> frames) const;
   // Grows with every answer.
@@ -44,6 +44,8 @@ class LineFinder {
  private:
   // About 100 bytes each with their lines.
   static constexpr std::size_t kMostKnown = std::size_t{1} << 17;
+  // Of lines and their names. A file may say half a megabyte of one address, and other things of each.
+  static constexpr std::size_t kMostBytes = std::size_t{64} << 20;
   struct Place {
     const Mapping* mapping = nullptr;
     std::uint64_t address = 0;
@@ -78,6 +80,7 @@ class LineFinder {
   Question asked_;
   std::uint64_t answers_ = 0;
   std::uint64_t files_numbered_ = 0;
+  std::size_t bytes_ = 0;
   bool said_full_ = false;
 };
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "proc/line_sandbox.h"
 
+#include <fcntl.h>
 #include <grp.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -20,6 +22,7 @@
 #include <string>
 #include <vector>
 
+#include "base/fd.h"
 #include "base/file.h"
 
 namespace spanfold::proc {
@@ -86,6 +89,21 @@ void leave_shared_memory() {
   }
 }
 
+// What they lead to may be the recording itself, or the terminal of root.
+void leave_standard_streams(int keep) {
+  Fd nowhere(::open("/dev/null", O_RDWR));
+#if defined(__SANITIZE_ADDRESS__)
+  constexpr int kLast = 1;  // the sanitizer reports on the third
+#else
+  constexpr int kLast = 2;
+#endif
+  for (int fd = 0; fd <= kLast; ++fd) {
+    if (fd == keep) continue;
+    if (!nowhere || ::dup2(nowhere.get(), fd) < 0) ::close(fd);
+  }
+  if (nowhere.get() <= kLast) (void)nowhere.release();
+}
+
 void limit(__rlimit_resource resource, rlim_t most) {
   const rlimit value{most, most};
   (void)::setrlimit(resource, &value);
@@ -96,6 +114,7 @@ void limit(__rlimit_resource resource, rlim_t most) {
 bool enter_sandbox(int keep) {
   constexpr int kFirst = 3;
   leave_shared_memory();
+  leave_standard_streams(keep);
   if (keep > kFirst) (void)::syscall(SYS_close_range, kFirst, keep - 1, 0);
   (void)::syscall(SYS_close_range, keep + 1, ~0U, 0);
 #if !defined(__SANITIZE_ADDRESS__)
@@ -110,6 +129,8 @@ bool enter_sandbox(int keep) {
     if (!gone) return false;
   }
   (void)::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+  // After the identity: the kernel forgets it with each change of that.
+  if (::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0) return false;
   return refuse_system_calls();
 }
 

@@ -4,8 +4,9 @@
 
 namespace spanfold::proc {
 
-// All descriptors but the first three and `keep` are closed; memory, and with root the identity, are bounded; system
-// calls that open, connect, start or change anything fail from here on. False where the kernel refuses the last.
+// All descriptors but `keep` are closed, and the first three lead nowhere; memory, and with root the identity, are
+// bounded; system calls that open, connect, start or change anything fail from here on; whoever forked us takes us
+// along when it ends, however it does. False where the kernel refuses one of the last three.
 [[nodiscard]] bool enter_sandbox(int keep);
 
 }  // namespace spanfold::proc

@@ -3,7 +3,6 @@
 
 #include <poll.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -27,9 +26,9 @@ constexpr int kIdleMilliseconds = 60'000;
 constexpr std::uint64_t kMostAnswerNs = 60'000'000'000;
 constexpr std::size_t kMostReaders = 4;
 
-bool send_all(int socket, const char* bytes, std::size_t count) {
+bool send_all(int socket, const char* bytes, std::size_t count, int flags = 0) {
   while (count > 0) {
-    const ssize_t sent = ::send(socket, bytes, count, MSG_NOSIGNAL);
+    const ssize_t sent = ::send(socket, bytes, count, MSG_NOSIGNAL | flags);
     if (sent <= 0) return false;
     bytes += sent;
     count -= static_cast<std::size_t>(sent);
@@ -37,6 +36,7 @@ bool send_all(int socket, const char* bytes, std::size_t count) {
   return true;
 }
 
+// There is room for a question where the last one was read: who left it must not make us wait.
 bool send_question(int socket, int fd, std::span<const std::uint64_t> addresses) {
   auto count = static_cast<std::uint32_t>(addresses.size());
   iovec part{&count, sizeof count};
@@ -51,8 +51,8 @@ bool send_question(int socket, int fd, std::span<const std::uint64_t> addresses)
   header->cmsg_type = SCM_RIGHTS;
   header->cmsg_len = CMSG_LEN(sizeof(int));
   std::memcpy(CMSG_DATA(header), &fd, sizeof fd);
-  if (::sendmsg(socket, &message, MSG_NOSIGNAL) != sizeof count) return false;
-  return send_all(socket, reinterpret_cast<const char*>(addresses.data()), addresses.size_bytes());
+  if (::sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) != sizeof count) return false;
+  return send_all(socket, reinterpret_cast<const char*>(addresses.data()), addresses.size_bytes(), MSG_DONTWAIT);
 }
 
 // The child's side.
@@ -110,7 +110,6 @@ LineReader* reader_of(Fd file, std::list<OpenReader>& readers) {
 }
 
 [[noreturn]] void serve(int socket) {
-  (void)::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
   if (!enter_sandbox(socket)) ::_exit(1);
   std::list<OpenReader> readers;
   while (auto question = receive_question(socket)) {
@@ -140,6 +139,7 @@ void LineWorker::stop() {
   pid_ = -1;
   asked_ = 0;
   received_.clear();
+  answers_ = 0;
 }
 
 bool LineWorker::start() {
@@ -184,6 +184,7 @@ LineWorker::State LineWorker::take(std::vector<RawLines>& answer) {
   auto lines = decode_lines(std::string_view(received_).substr(sizeof size), asked_);
   if (!lines) return State::kFailed;
   answer = *std::move(lines);
+  ++answers_;
   asked_ = 0;
   received_.clear();
   return State::kAnswered;
@@ -202,9 +203,14 @@ LineWorker::State LineWorker::wait(int milliseconds, std::vector<RawLines>& answ
       state = State::kFailed;
     }
   }
-  if (state == State::kWaiting && boot_clock_ns() - asked_ns_ > kMostAnswerNs) state = State::kFailed;
-  if (state == State::kFailed) stop();
-  return state;
+  if (state == State::kWaiting && boot_clock_ns() - asked_ns_ > kMostAnswerNs) {
+    stop();
+    return State::kFailed;
+  }
+  if (state != State::kFailed) return state;
+  const bool other_cause = answers_ > 0;
+  stop();
+  return other_cause ? State::kAskAgain : State::kFailed;
 }
 
 }  // namespace spanfold::proc

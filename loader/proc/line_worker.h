@@ -29,9 +29,10 @@ class LineWorker {
   [[nodiscard]] bool ask(int fd, std::span<const std::uint64_t> addresses);
   [[nodiscard]] bool is_asked() const { return asked_ != 0; }
 
-  enum class State : std::uint8_t { kWaiting, kAnswered, kFailed };
+  enum class State : std::uint8_t { kWaiting, kAnswered, kFailed, kAskAgain };
   // Waits for the answer for at most `milliseconds`. kFailed: it crashed, or said nonsense, or had more than a minute;
-  // it is gone, and the next question starts a new one.
+  // it is gone, and the next question starts a new one. kAskAgain: it has gone, too, but had answered before: that may
+  // be for what it still held of other files, or since it was not asked for so long.
   [[nodiscard]] State wait(int milliseconds, std::vector<RawLines>& answer);
 
  private:
@@ -44,6 +45,7 @@ class LineWorker {
   std::size_t asked_ = 0;  // addresses of the question that is outstanding; 0: none is
   std::uint64_t asked_ns_ = 0;
   std::string received_;
+  std::size_t answers_ = 0;  // of this one
 };
 
 }  // namespace spanfold::proc

@@ -325,8 +325,8 @@ std::vector<std::shared_ptr<const ByteSource>> Symbolizer::keep_files_of(std::ui
 }
 void Symbolizer::look_again(const ProcessKey& key, const ImageTag& image) { impl_->look_again(key, image); }
 void Symbolizer::want_lines(std::span<const Frame> frames) { impl_->lines().want(frames); }
-void Symbolizer::find_lines(int milliseconds, const std::function<void()>& busy) {
-  impl_->lines().find(milliseconds, busy);
+void Symbolizer::find_lines(int milliseconds, const std::function<bool()>& go_on) {
+  impl_->lines().find(milliseconds, go_on);
 }
 bool Symbolizer::fill_lines(std::uint64_t& version, std::span<Frame> frames) const {
   return std::exchange(version, impl_->lines().answers()) != version && impl_->lines().fill(frames);

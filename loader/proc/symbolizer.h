@@ -90,9 +90,9 @@ class Symbolizer {
 
   // Where lines are wanted: asks for those of the frames, which resolve() gave, once find_lines() is called.
   void want_lines(std::span<const Frame> frames);
-  // Gets what is wanted, for at most `milliseconds`, in a process of its own (line_worker.h); calls `busy` meanwhile,
-  // every now and then. What takes longer comes with a later call.
-  void find_lines(int milliseconds, const std::function<void()>& busy);
+  // Gets what is wanted, for at most `milliseconds`, in a process of its own (line_worker.h), as long as `go_on`, which
+  // is called every now and then, says so. What takes longer comes with a later call.
+  void find_lines(int milliseconds, const std::function<bool()>& go_on);
   // Puts lines into frames that have none yet; costs nothing where no more are known than at `version`, 0 at first,
   // which is set. True where a frame changed.
   bool fill_lines(std::uint64_t& version, std::span<Frame> frames) const;

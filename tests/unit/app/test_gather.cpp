@@ -139,11 +139,12 @@ TEST_CASE("what arrives while a flush names its stacks is named with them") {
   Gather gather({.lines = true});
   int calls = 0;
   gather.when_busy([&] {
-    if (++calls > 1) return;
+    if (++calls > 1) return true;
     gather.on_stack({.stack_id = 2, .process = self.key, .image = self.image, .user = {&user, 1}});
     gather.notice(0);
     gather.on_fold({.epoch = 0, .span = span_of(1), .process = self.key, .stacks = {{.stack_id = 2, .samples = 1}}});
     gather.on_fold({.epoch = 1, .span = span_of(1), .process = self.key, .stacks = {{.stack_id = 2, .samples = 5}}});
+    return true;
   });
   gather.on_stack({.stack_id = 1, .process = self.key, .image = self.image, .user = {&own, 1}});
   gather.notice(0);
@@ -269,6 +270,22 @@ TEST_CASE("a window is full of rows or of stays, and a flush empties it") {
   CHECK(gather.full());
   CHECK(flush() == std::pair<std::size_t, std::size_t>(0, 1));
   CHECK(!gather.full());
+}
+
+TEST_CASE("a full window does not keep what is drained during its flush from the next one") {
+  Gather gather({.span_times = true, .most_rows = 3, .most_stays = 2});
+  for (std::uint8_t span = 1; span <= 3; ++span) fold(gather, 0, span, 11, 1);
+  CHECK(gather.full());
+  gather.begin_flush();
+  CHECK(!gather.full());
+  for (std::uint8_t span = 1; span <= 3; ++span) {
+    CHECK(!gather.full());
+    fold(gather, 1, span, 11, 1);
+  }
+  CHECK(gather.full());
+  (void)gather.window({}, kTime, 99);
+  gather.end_flush(false);
+  CHECK(gather.full());
 }
 
 TEST_CASE("a window is full of stacks that wait for their names") {

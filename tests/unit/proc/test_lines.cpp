@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "base/file.h"
 #include "fixture.h"
 #include "proc/line_reader.h"
 #include "proc/line_sandbox.h"
@@ -99,7 +102,23 @@ LineWorker::State answer_of(LineWorker& worker, int fd, std::span<const std::uin
   REQUIRE(worker.ask(fd, addresses));
   LineWorker::State state = LineWorker::State::kWaiting;
   while (state == LineWorker::State::kWaiting) state = worker.wait(100, answer);
+  if (state != LineWorker::State::kAskAgain) return state;
+  REQUIRE(worker.ask(fd, addresses));
+  for (state = LineWorker::State::kWaiting; state == LineWorker::State::kWaiting;) state = worker.wait(100, answer);
   return state;
+}
+
+std::vector<pid_t> workers_of(pid_t parent) {
+  std::vector<pid_t> pids;
+  for (const std::string& pid : test::lines_of("pgrep -P " + std::to_string(parent) + " -u nobody || true")) {
+    pids.push_back(std::stoi(pid));
+  }
+  return pids;
+}
+
+bool runs(pid_t pid) {
+  const auto stat = read_file("/proc/" + std::to_string(pid) + "/stat", 4096);
+  return stat && stat->find(") Z ") == std::string::npos;
 }
 
 Fd opened(const std::string& path) { return Fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC)); }
@@ -172,6 +191,48 @@ TEST_CASE("lines: a worker answers, also after it was killed, and for files that
   CHECK(answer == truth);
 }
 
+TEST_CASE("lines: who answered before and then fails is asked again, once") {
+  if (!have_program("g++") || ::geteuid() != 0) return;
+  const test::TemporaryFolder folder;
+  const Fd fd = opened(built(folder, "-O2 -g"));
+  const std::array<std::uint64_t, 1> address = {0x1000};
+  LineWorker worker;
+  Answer answer;
+  REQUIRE(answer_of(worker, fd.get(), address, answer) == LineWorker::State::kAnswered);
+  const std::vector<pid_t> pids = workers_of(::getpid());
+  REQUIRE(pids.size() == 1);
+  ::kill(pids[0], SIGSTOP);
+  REQUIRE(worker.ask(fd.get(), address));
+  ::kill(pids[0], SIGKILL);
+  CHECK(worker.wait(10'000, answer) == LineWorker::State::kAskAgain);
+  CHECK(!worker.is_asked());
+  CHECK(answer_of(worker, fd.get(), address, answer) == LineWorker::State::kAnswered);
+}
+
+TEST_CASE("lines: a worker ends with whoever started it, also one that hangs") {
+  if (!have_program("g++") || ::geteuid() != 0) return;
+  const test::TemporaryFolder folder;
+  const Fd fd = opened(built(folder, "-O2 -g"));
+  const pid_t parent = ::fork();
+  if (parent == 0) {
+    LineWorker worker;
+    Answer answer;
+    const std::array<std::uint64_t, 1> address = {0x1000};
+    if (!worker.ask(fd.get(), address)) ::_exit(1);
+    while (worker.wait(100, answer) == LineWorker::State::kWaiting) continue;
+    for (;;) ::pause();
+  }
+  std::vector<pid_t> pids;
+  for (int tries = 0; pids.empty() && tries < 300; ++tries, ::usleep(20'000)) pids = workers_of(parent);
+  REQUIRE(pids.size() == 1);
+  ::kill(pids[0], SIGSTOP);
+  ::kill(parent, SIGKILL);
+  ::waitpid(parent, nullptr, 0);
+  for (int tries = 0; runs(pids[0]) && tries < 300; ++tries) ::usleep(20'000);
+  CHECK(!runs(pids[0]));
+  ::kill(pids[0], SIGKILL);
+}
+
 TEST_CASE("lines: files that were damaged end in no lines at the worst") {
   if (!have_program("g++")) return;
   const test::TemporaryFolder folder;
@@ -211,6 +272,8 @@ TEST_CASE("lines: the sandbox leaves nothing but reading, memory and an answer")
     refused("exec", ::execl("/bin/true", "true", nullptr));
     refused("kill", ::kill(::getppid(), 0));
     if (::geteuid() == 0) said += "root ";
+    struct stat stream {};
+    if (::fstat(STDOUT_FILENO, &stream) != 0 || stream.st_rdev != makedev(1, 3)) said += "stream ";
     said += "done";
     if (::write(ends[1], said.data(), said.size()) < 0) ::_exit(2);
     ::_exit(0);
@@ -284,7 +347,7 @@ int main() { std::printf("%lx\n", (unsigned long)(void*)&outer); std::fflush(std
   std::uint64_t version = 0;
   CHECK(!symbolizer.fill_lines(version, frames));
   int busy = 0;
-  symbolizer.find_lines(60'000, [&] { ++busy; });
+  symbolizer.find_lines(60'000, [&] { return ++busy > 0; });
   CHECK(symbolizer.fill_lines(version, frames) == lines);
   CHECK(!symbolizer.fill_lines(version, frames));
   CHECK((frames[0].lines != nullptr) == lines);

@@ -168,6 +168,30 @@ TEST_CASE("symbol cache: a binary whose table had to go keeps what it named, and
   CHECK(cache.tables_read() == 6);
 }
 
+TEST_CASE("symbol cache: who writes into a copy takes no names from the others") {
+  if (!test::have_program("gcc")) return;
+  const std::string bytes = build("one_");
+  Interner interner;
+  SymbolCache cache;
+  auto changing = std::make_shared<ChangingSource>(bytes);
+  Binary theirs(changing, "theirs", "", interner, cache);
+  Binary ours(source_of(bytes), "ours", "", interner, cache);
+  const auto elf_source = source_of(bytes);
+  const std::uint64_t offset = ElfFile::read(*elf_source)->code().back().file_offset;
+  const auto name_of = [&](Binary& binary, int function) {
+    const Frame frame = binary.frame_at(offset + 1 + static_cast<unsigned>(function), true);
+    return frame.function == nullptr ? "" : *frame.function;
+  };
+  CHECK(name_of(theirs, 0) == "one_0");
+  CHECK(name_of(ours, 1) == "one_1");
+  CHECK(cache.tables_read() == 1);
+  changing->change();
+  CHECK(name_of(ours, 2) == "one_2");
+  CHECK(name_of(theirs, 3).empty());
+  CHECK(name_of(ours, 4) == "one_4");
+  CHECK(cache.tables_read() == 2);
+}
+
 TEST_CASE("recorded source: like another wherever it was read, and nowhere else") {
   std::mt19937 random(12);
   std::uint64_t budget = ~0ULL;
