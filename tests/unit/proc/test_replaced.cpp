@@ -148,7 +148,9 @@ TEST_CASE("replaced: a mapped library keeps its names, or has none, whatever sta
   const Library library;
   const std::string secret = library.folder / "secret";
   output_of("sed 's/shown/other/g' " + (library.folder / "lib.so") + " > " + secret);
-  for (const auto& [form, put] : forms(library.bytes, secret)) {
+  for (const auto& each : forms(library.bytes, secret)) {
+    const auto& form = each.first;
+    const auto& put = each.second;
     CAPTURE(form);
     const std::string path = library.folder / "mapped.so";
     replace(path, [&](const std::string& file) { write_text(file, library.bytes); });
@@ -164,7 +166,9 @@ TEST_CASE("replaced: a mapped library keeps its names, or has none, whatever sta
 TEST_CASE("replaced: a library that lies gives offsets and no name") {
   if (!have_program("gcc") || !have_program("nm")) return;
   const Library library;
-  for (const auto& [form, put] : lies(library.bytes)) {
+  for (const auto& each : lies(library.bytes)) {
+    const auto& form = each.first;
+    const auto& put = each.second;
     CAPTURE(form);
     const std::string path = library.folder / "lying.so";
     replace(path, put);
@@ -194,7 +198,9 @@ TEST_CASE("replaced: nothing but a file is taken for a perf map, and of no file 
   const std::string secret = library.folder / "secret";
   write_text(secret, map_line(code.address(), "secret"));
   const std::string path = "/tmp/perf-" + std::to_string(::getpid()) + ".map";
-  for (const auto& [form, put] : forms(library.bytes, secret)) {
+  for (const auto& each : forms(library.bytes, secret)) {
+    const auto& form = each.first;
+    const auto& put = each.second;
     CAPTURE(form);
     replace(path, put);
     Symbolizer symbolizer({});
@@ -220,7 +226,9 @@ TEST_CASE("replaced: a dump is the file that is mapped, whatever stands in its p
   const std::string secret = library.folder / "secret";
   write_text(secret, dump("secret"));
   const std::string path = library.folder / "jit-1.dump";
-  for (const auto& [form, put] : forms(library.bytes, secret)) {
+  for (const auto& each : forms(library.bytes, secret)) {
+    const auto& form = each.first;
+    const auto& put = each.second;
     CAPTURE(form);
     replace(path, [&](const std::string& file) { write_text(file, dump("honest")); });
     const Mapped mapped(path);
@@ -228,7 +236,9 @@ TEST_CASE("replaced: a dump is the file that is mapped, whatever stands in its p
     Symbolizer symbolizer({});
     CHECK(ask(symbolizer, code.address() + 8).name == (sees_removed_files() ? "honest" : ""));
   }
-  for (const auto& [form, put] : lies(library.bytes)) {
+  for (const auto& each : lies(library.bytes)) {
+    const auto& form = each.first;
+    const auto& put = each.second;
     CAPTURE(form);
     replace(path, put);
     const Mapped mapped(path);
