@@ -252,11 +252,16 @@ enum sf_return {
 	SF_RETURN_AT_CFA = 0,
 	SF_RETURN_IN_REGISTER,
 };
+enum sf_rule_kind {
+	SF_RULE_CALLS = 0,
+	SF_RULE_SWITCHES, /* to another stack and back; a frame pointer of zero: there is no way back */
+	SF_RULE_INTERRUPTED, /* the caller's address is that of an instruction that was to run */
+};
 struct sf_rule {
 	__u8 cfa; /* enum sf_cfa */
 	__u8 fp; /* enum sf_saved_fp */
 	__u8 ra; /* enum sf_return */
-	__u8 reg;
+	__u8 reg; /* of SF_CFA_REGISTER; of stack and frame pointer: enum sf_rule_kind */
 	__s32 offset;
 	__s32 slot;
 	__s32 fp_offset;

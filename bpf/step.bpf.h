@@ -180,6 +180,7 @@ VERIFIED_ONCE step_rare(__u32 entry, __u32 number)
 	struct sf_rule *rule = bpf_map_lookup_elem(&rules, &number);
 	bool innermost;
 	__u64 base = 0;
+	__u32 end;
 
 	if (!work || !rule)
 		return SF_END_NO_TABLE;
@@ -192,10 +193,15 @@ VERIFIED_ONCE step_rare(__u32 entry, __u32 number)
 		return SF_END_BOTTOM;
 	if (rule->cfa == SF_CFA_SIGNAL)
 		return leave_signal(&work->walk, entry, rule);
+	if (sf_is_cut(rule, &work->walk.at, innermost))
+		return SF_END_BOTTOM;
+	if (sf_is_of_innermost(rule) && !innermost)
+		return SF_END_NO_RULE;
 	if (rule->cfa == SF_CFA_UNSUPPORTED || (rule->cfa == SF_CFA_REGISTER && !innermost) ||
 	    (rule->ra == SF_RETURN_IN_REGISTER && !innermost))
 		return SF_END_UNSUPPORTED;
-	if (rule->cfa == SF_CFA_FRAME_POINTER && !work->walk.at.fp)
+	if ((rule->cfa == SF_CFA_FRAME_POINTER && !work->walk.at.fp) ||
+	    (rule->cfa == SF_CFA_STACK_POINTER && !work->walk.at.sp))
 		return SF_END_ZERO;
 	if (rule->cfa == SF_CFA_REGISTER && !work->walk.has_registers)
 		return END_REGISTERS;
@@ -206,7 +212,10 @@ VERIFIED_ONCE step_rare(__u32 entry, __u32 number)
 	base = sf_cfa_of(rule, &work->walk.at, base);
 	if (base <= work->walk.at.sp && !(sf_may_switch(rule) && ++work->walk.switches <= STACK_SWITCHES))
 		return SF_END_BAD_CFA;
-	return enter_caller(&work->walk, entry, rule, base);
+	end = enter_caller(&work->walk, entry, rule, base);
+	if (rule->cfa == SF_CFA_STACK_POINTER && rule->reg == SF_RULE_INTERRUPTED)
+		work->walk.back = 0;
+	return end;
 }
 
 /* Stack or frame pointer and a number: nearly all frames. */

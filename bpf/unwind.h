@@ -46,7 +46,21 @@ SF_INLINE __u32 sf_row_rule(__u32 row)
 SF_INLINE int sf_may_switch(const struct sf_rule *rule)
 {
 	return rule->cfa == SF_CFA_STACK_POINTER_SLOT || rule->cfa == SF_CFA_FRAME_POINTER_SLOT ||
-	       (rule->cfa == SF_CFA_FRAME_POINTER && rule->reg);
+	       (rule->cfa == SF_CFA_FRAME_POINTER && rule->reg == SF_RULE_SWITCHES);
+}
+
+/* Is the way back to the other stack cut? Go's runtime does that where it goes to its scheduler for good. */
+SF_INLINE int sf_is_cut(const struct sf_rule *rule, const struct sf_registers *at, int innermost)
+{
+	if (rule->reg != SF_RULE_SWITCHES || at->fp)
+		return 0;
+	return rule->cfa == SF_CFA_FRAME_POINTER || (rule->cfa == SF_CFA_STACK_POINTER && !innermost);
+}
+
+/* Does the rule hold for the innermost frame only, because the stack is another one later? */
+SF_INLINE int sf_is_of_innermost(const struct sf_rule *rule)
+{
+	return rule->cfa == SF_CFA_STACK_POINTER && rule->reg == SF_RULE_SWITCHES;
 }
 
 /* Does the rule tell the CFA from stack or frame pointer, and the rest from that? Nearly all do. */
@@ -54,7 +68,7 @@ SF_INLINE int sf_is_plain(const struct sf_rule *rule)
 {
 	return (rule->cfa == SF_CFA_STACK_POINTER || rule->cfa == SF_CFA_FRAME_POINTER) &&
 	       rule->fp != SF_FP_AT_POINTER && rule->ra == SF_RETURN_AT_CFA && rule->ra_offset == -8 &&
-	       !sf_may_switch(rule);
+	       rule->reg == SF_RULE_CALLS;
 }
 
 /* Does the rule's CFA want something that is in memory? Where that is. */

@@ -41,7 +41,12 @@ struct UnwindRule {
   Cfa cfa = Cfa::kNone;
   SavedFramePointer frame_pointer = SavedFramePointer::kSame;
   ReturnAddress return_address = ReturnAddress::kAtCfa;
-  std::uint8_t reg = 0;        // of kRegister; of kFramePointer 1: that may be on another stack
+  std::uint8_t reg = 0;        // of kRegister; of kStackPointer and kFramePointer one of these:
+  // The function goes to another stack: the frame pointer may be of one, and is zero where no caller is to be found. Of
+  // kStackPointer: there is no frame, and the rule holds for the innermost frame only.
+  static constexpr std::uint8_t kSwitches = 1;
+  // The caller did not call, it was interrupted: its address is that of an instruction (kStackPointer).
+  static constexpr std::uint8_t kInterrupted = 2;
   std::int32_t offset = 0;     // bytes
   std::int32_t slot = 0;       // bytes
   std::int32_t fp_offset = 0;  // bytes

@@ -19,6 +19,7 @@ constexpr std::uint32_t kMostWords = SF_CHUNK_WORDS / 4;
 static_assert(static_cast<int>(Cfa::kSignal) == SF_CFA_SIGNAL);
 static_assert(static_cast<int>(Cfa::kPlt) == SF_CFA_PLT);
 static_assert(static_cast<int>(SavedFramePointer::kUndefined) == SF_FP_UNDEFINED);
+static_assert(int{UnwindRule::kSwitches} == SF_RULE_SWITCHES && int{UnwindRule::kInterrupted} == SF_RULE_INTERRUPTED);
 static_assert(static_cast<int>(ReturnAddress::kInRegister) == SF_RETURN_IN_REGISTER);
 static_assert(static_cast<int>(UnwindRange::Kind::kUprobes) == SF_RANGE_UPROBES);
 

@@ -26,14 +26,28 @@ Rule rule_of(std::int64_t depth) {
   return rule;
 }
 
-// systemstack, mcall, asmcgocall and their like call others on another stack; the frame pointer leads back.
+// systemstack, mcall, asmcgocall and their like call others on another stack; the frame pointer leads back. It is zero
+// where nothing is to be found there: the scheduler runs, and another thread may run the goroutine meanwhile.
 Rule switching_rule() {
   return {.cfa = Cfa::kFramePointer,
           .frame_pointer = SavedFramePointer::kAtCfa,
-          .reg = 1,
+          .reg = UnwindRule::kSwitches,
           .offset = 2 * kWord,
           .fp_offset = -2 * kWord,
           .ra_offset = -kWord};
+}
+
+// morestack and gogo switch stacks and have no frame: before they do, the stack is as their caller left it.
+Rule frameless_switching_rule() {
+  return {.cfa = Cfa::kStackPointer, .reg = UnwindRule::kSwitches, .offset = kWord, .ra_offset = -kWord};
+}
+
+// Where a handler returns to: the registers of whoever was interrupted lie in a ucontext_t (Linux, x86-64).
+Rule signal_rule() {
+  constexpr std::int32_t kRegisters = 40;  // uc_mcontext; r8 to r15 come first, then rdi and rsi
+  constexpr std::int32_t kRbp = kRegisters + 10 * kWord;
+  constexpr std::int32_t kRsp = kRegisters + 15 * kWord;
+  return {.cfa = Cfa::kSignal, .offset = kRsp, .slot = kRbp, .ra_offset = kRsp + kWord};
 }
 
 // Varints out of the pc data; 0 for ever behind its end.
@@ -73,15 +87,48 @@ class Series {
 class Conversion {
  public:
   Conversion(const proc::GoTable& go, const proc::ByteSource& source)
-      : go_(go), reader_(source), writer_(go.text_begin()) {}
+      : go_(go), reader_(source), names_(source), writer_(go.text_begin()) {}
 
   void add(const proc::GoTable::Function& function) {
-    const auto at = [&](std::uint64_t address) { return static_cast<std::uint32_t>(address - go_.text_begin()); };
     if (function.begin < go_.text_begin() || function.end - go_.text_begin() > kMax32) return;
     end_ = at(function.end);
-    if (function.is_top) return put(at(function.begin), {.cfa = Cfa::kBottom});
-    if (function.switches) return put(at(function.begin), switching_rule());
-    if (function.stack == 0) return put(at(function.begin), {});
+    const Name name = name_of(function);
+    // From the byte before on: nobody calls it, its first address is what stands as a return address.
+    if (name == Name::kSignalReturn && function.begin > go_.text_begin())
+      return put(at(function.begin - 1), signal_rule());
+    if (function.is_top && name != Name::kSignalHandler) return put(at(function.begin), {.cfa = Cfa::kBottom});
+    if (function.stack == 0) return put(at(function.begin), function.switches ? switching_rule() : Rule{});
+    if (function.switches) return add_switching(function);
+    each_depth(function, [&](std::uint64_t address, std::int64_t depth) {
+      Rule rule = depth < 0 ? Rule{} : rule_of(depth);
+      if (depth >= 0 && name == Name::kInjected) rule.reg = UnwindRule::kInterrupted;
+      put(at(address), rule);
+    });
+  }
+  Table finish() && { return std::move(writer_).finish(end_); }
+
+ private:
+  enum class Name : std::uint8_t { kAny, kSignalHandler, kSignalReturn, kInjected };
+
+  [[nodiscard]] std::uint32_t at(std::uint64_t address) const {
+    return static_cast<std::uint32_t>(address - go_.text_begin());
+  }
+  void put(std::uint32_t start, const Rule& rule) { (void)writer_.put(start, rule); }
+
+  Name name_of(const proc::GoTable::Function& function) {
+    constexpr std::size_t kMostBytes = 32;
+    const std::uint64_t names = go_.names_offset();
+    const std::string_view name = names_.text_at(names + function.name, names + go_.names_bytes(), kMostBytes);
+    if (name == "runtime.sigtramp") return Name::kSignalHandler;
+    if (name == "runtime.sigreturn" || name == "runtime.sigreturn__sigaction") return Name::kSignalReturn;
+    // A signal's handler makes it seem that whoever was interrupted had called these.
+    if (name == "runtime.asyncPreempt" || name == "runtime.sigpanic") return Name::kInjected;
+    return Name::kAny;
+  }
+
+  // take(address, depth): from there on the stack is so deep; -1: nobody knows.
+  template <typename Take>
+  void each_depth(const proc::GoTable::Function& function, Take take) {
     Series series(reader_, go_.pc_data_offset() + function.stack, go_.pc_data_offset() + go_.pc_data_bytes());
     std::uint64_t address = function.begin;
     std::int64_t depth = -1;
@@ -90,21 +137,38 @@ class Conversion {
       if (coded == 0 && address != function.begin) break;
       depth += static_cast<std::int64_t>(coded >> 1U) ^ -static_cast<std::int64_t>(coded & 1U);
       const std::uint64_t bytes = series.number() * go_.instruction_bytes();
-      const bool makes_sense = depth >= 0 && depth < std::numeric_limits<std::int32_t>::max() && bytes > 0;
-      put(at(address), makes_sense ? rule_of(depth) : Rule{});
-      if (!makes_sense) return;
+      if (depth < 0 || depth >= std::numeric_limits<std::int32_t>::max() || bytes == 0) break;
+      take(address, depth);
       address += bytes;
     }
     constexpr std::uint64_t kLeastGap = 16;  // less is padding
-    if (function.end >= address + kLeastGap) put(at(address), {});
+    if (function.end >= address + kLeastGap) take(address, -1);
   }
-  Table finish() && { return std::move(writer_).finish(end_); }
 
- private:
-  void put(std::uint32_t start, const Rule& rule) { (void)writer_.put(start, rule); }
+  // The stack pointer tells the frame up to where it goes elsewhere, which is never while the frame is made.
+  void add_switching(const proc::GoTable::Function& function) {
+    constexpr std::uint64_t kMadeBytes = 16;  // of code, from where the stack pointer moves until all else is done
+    std::uint64_t made = 0;
+    each_depth(function, [&](std::uint64_t address, std::int64_t depth) {
+      if (depth > 0 && made == 0) made = address + kMadeBytes;
+    });
+    const auto whole = [&](std::uint64_t address, std::int64_t depth) {
+      if (depth < 0) return Rule{};
+      if (made == 0) return frameless_switching_rule();
+      return depth == 0 || address < made ? rule_of(depth) : switching_rule();
+    };
+    std::int64_t before = 0;
+    each_depth(function, [&](std::uint64_t address, std::int64_t depth) {
+      if (before > 0 && address > made) put(at(made), switching_rule());
+      before = address < made ? depth : 0;
+      put(at(address), whole(address, depth));
+    });
+    if (before > 0 && made < function.end) put(at(made), switching_rule());
+  }
 
   const proc::GoTable& go_;
   proc::WindowReader reader_;
+  proc::WindowReader names_;
   TableWriter writer_;
   std::uint32_t end_ = 0;
 };

@@ -126,8 +126,12 @@ class Naive {
   std::uint32_t apply(const UnwindRule& rule) {
     const bool innermost = walked_.frames.size() == 1;
     if (rule.cfa == Cfa::kSignal) return leave_signal(rule);
+    const bool by_stack = rule.cfa == Cfa::kStackPointer;
+    const bool switches = rule.reg == UnwindRule::kSwitches && (by_stack || rule.cfa == Cfa::kFramePointer);
+    if (switches && at_.fp == 0 && !(by_stack && innermost)) return SF_END_BOTTOM;
+    if (switches && by_stack && !innermost) return SF_END_NO_RULE;
     std::uint64_t cfa = 0;
-    bool may_leave = false;
+    bool may_leave = switches && !by_stack;
     switch (rule.cfa) {
       case Cfa::kStackPointer:
         if (at_.sp == 0) return SF_END_ZERO;
@@ -163,7 +167,7 @@ class Naive {
     const std::uint64_t pc = stack_.read(cfa + rule.ra_offset);
     if (pc == 0) return SF_END_ZERO;
     at_ = {.pc = pc, .sp = cfa, .fp = fp};
-    exact_ = false;
+    exact_ = by_stack && rule.reg == UnwindRule::kInterrupted;
     return SF_END_NO_USER;
   }
 
@@ -198,7 +202,13 @@ UnwindRule random_rule(Random& random) {
     return static_cast<std::int32_t>(random() % static_cast<unsigned>(most)) * kWord;
   };
   UnwindRule rule{.cfa = Cfa::kStackPointer, .offset = kWord + words(30), .ra_offset = -kWord};
-  switch (random() % 20) {
+  switch (random() % 23) {
+    case 20:
+      rule.cfa = Cfa::kFramePointer;
+      rule.reg = UnwindRule::kSwitches;
+      break;
+    case 21: rule.reg = UnwindRule::kSwitches; break;
+    case 22: rule.reg = UnwindRule::kInterrupted; break;
     case 0: rule.cfa = Cfa::kNone; break;
     case 1: rule.cfa = Cfa::kBottom; break;
     case 2: rule.cfa = Cfa::kUnsupported; break;
