@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "proc/attributes.h"
 #include "proc/identity.h"
+#include "proc/java_options.h"
 #include "proc/jit_names.h"
 #include "proc/procfs.h"
 #include "proc/read_maps.h"
@@ -80,6 +81,7 @@ void Process::take(Told told, Shared& shared) {
   if (!known_ || image_ != told.image) {
     attributes_ = attributes_of(told);
     jit_ = {};
+    bare_jit_.reset();
   }
   jit_.set_signs(std::move(told.signs));
   set_regions(std::move(told.regions));
@@ -110,7 +112,10 @@ bool Process::read(const ImageTag& image, Shared& shared) {
   ProcessAttributes attributes = first ? read_attributes(folder.get()) : attributes_;
   const auto stat = read_stat(folder.get());
   if (!stat || !is_same_image(*stat, key_, image)) return false;
-  if (first) jit_ = {};
+  if (first) {
+    jit_ = {};
+    bare_jit_.reset();
+  }
   jit_.set_signs(std::move(signs));
   set_regions(std::move(regions));
   attributes_ = std::move(attributes);
@@ -120,6 +125,14 @@ bool Process::read(const ImageTag& image, Shared& shared) {
   return true;
 }
 
+bool Process::generates_without_frame_pointers() const {
+  constexpr std::size_t kMostBytes = 1UL << 20;
+  const Fd folder = open_process_folder(key_.pid);
+  if (!folder) return true;
+  return !keeps_java_frame_pointers(read_at(folder.get(), "cmdline", kMostBytes).value_or(""),
+                                    read_at(folder.get(), "environ", kMostBytes).value_or(""));
+}
+
 void Process::set_regions(std::vector<Region> regions) {
   const bool same = std::equal(regions.begin(), regions.end(), regions_.begin(), regions_.end(),
                                [](const Region& a, const Region& b) {
@@ -127,14 +140,16 @@ void Process::set_regions(std::vector<Region> regions) {
                                         a.binary == b.binary && a.generated == b.generated;
                                });
   regions_ = std::move(regions);
-  if (!same || code_version_ == 0) ++code_version_;
+  const bool looks = !bare_jit_ && jit_.type() == FrameType::kJvm;
+  if (looks) bare_jit_ = generates_without_frame_pointers();
+  if (!same || looks || code_version_ == 0) ++code_version_;
 }
 
 std::vector<CodeRange> Process::code() const {
   std::vector<CodeRange> code;
   for (const Region& region : regions_) {
     CodeRange range{.start = region.start, .end = region.end};
-    if (region.generated) range.kind = CodeRange::Kind::kGenerated;
+    if (region.generated && !bare_jit_.value_or(false)) range.kind = CodeRange::Kind::kGenerated;
     if (region.plain != nullptr && region.plain->filename == "[uprobes]") range.kind = CodeRange::Kind::kUprobes;
     if (region.binary && !region.generated) {
       const auto address = region.binary->address_of(region.file_offset, region.end - region.start);

@@ -96,6 +96,7 @@ class Process {
   Region region_of(const MapRange& range, int folder, Shared& shared) const;
   void look_for_jit_logs(JitBudget& budget);
   void set_regions(std::vector<Region> regions);
+  [[nodiscard]] bool generates_without_frame_pointers() const;
 
   ProcessKey key_;
   ImageTag image_;         // what the mappings belong to
@@ -108,6 +109,7 @@ class Process {
   Idle idle_;
   std::vector<Region> regions_;  // by start
   std::uint64_t code_version_ = 0;
+  std::optional<bool> bare_jit_;  // what is generated keeps no frame pointers; none: not looked at yet
   ProcessAttributes attributes_;
   JitSymbols jit_;
 };
