@@ -18,7 +18,7 @@ import test_unwind
 FREQ = 999
 
 GO = """package main
-import ("encoding/json"; "os"; "runtime"; "sort"; "time")
+import ("encoding/json"; "os"; "runtime"; "sort"; "syscall"; "time")
 type item struct { ID int; Tags map[string]string; Sub []item }
 func build(d int) item {
 	it := item{ID: d, Tags: map[string]string{"a": "b"}}
@@ -44,7 +44,8 @@ func work(done chan int) {
 		if i%20 == 0 { runtime.GC(); os.ReadFile("/proc/self/stat") }
 	}
 }
-func main() { go work(make(chan int)); time.Sleep(1500 * time.Millisecond) }
+// Time of the CPU, since others may want it, too.
+func main() { go work(make(chan int)); for used := int64(0); used < 1500; { time.Sleep(20 * time.Millisecond); var all syscall.Rusage; syscall.Getrusage(0, &all); used = all.Utime.Nano() / 1e6 } }
 """
 # Where a goroutine begins, a thread does, and where the scheduler has left a goroutine's stack for good.
 GO_ROOTS = {"runtime.goexit", "runtime.mstart", "runtime.mcall", "runtime.morestack", "runtime.rt0_go", "_rt0_amd64_linux"}
@@ -62,14 +63,15 @@ static __attribute__((noinline)) long c_inner(long depth) {
 static __attribute__((noinline)) long c_outer(long depth) { return c_inner(depth) + 1; }
 */
 import "C"
-import "time"
+import ("syscall"; "time")
 //go:noinline
 func spin(n int) int { s := 0; for i := 0; i < n; i++ { s = s*31 + i }; return s }
 //export goLeaf
 func goLeaf(n C.long) C.long { return C.long(spin(int(n))) }
 //go:noinline
 func work() { for { C.c_outer(2) } }
-func main() { go work(); time.Sleep(1500 * time.Millisecond) }
+// Time of the CPU, since others may want it, too.
+func main() { go work(); for used := int64(0); used < 1500; { time.Sleep(20 * time.Millisecond); var all syscall.Rusage; syscall.Getrusage(0, &all); used = all.Utime.Nano() / 1e6 } }
 """
 CGO_CALLERS = re.compile(r"(main\.goLeaf|_cgoexp_\w+)( \S+)* runtime\.cgocallback crosscall2 goLeaf c_inner c_inner c_inner "
                          r"((c_outer|_cgo_\w+) )*runtime\.asmcgocall runtime\.cgocall main\._Cfunc_c_outer main\.work "
@@ -80,7 +82,7 @@ import java.util.*;
 public class Busy {
   static int recurse(int d) { return d == 0 ? 1 : recurse(d - 1) + words(20).size(); }
   static List<String> words(int n) { List<String> w = new ArrayList<>(); for (int i = 0; i < n; i++) w.add("w" + i * 7919 % 101); Collections.sort(w); return w; }
-  public static void main(String[] a) { long end = System.nanoTime() + 3000000000L, kept = 0; while (System.nanoTime() < end) kept += recurse(20) + words(300).size(); System.exit(kept == 0 ? 1 : 0); }
+  public static void main(String[] a) { var threads = java.lang.management.ManagementFactory.getThreadMXBean(); long kept = 0; while (threads.getCurrentThreadCpuTime() < 2000000000L) kept += recurse(20) + words(300).size(); System.exit(kept == 0 ? 1 : 0); }
 }
 """
 THREADS = {"_start", "clone3", "clone"}
