@@ -41,7 +41,7 @@ struct UnwindRule {
   Cfa cfa = Cfa::kNone;
   SavedFramePointer frame_pointer = SavedFramePointer::kSame;
   ReturnAddress return_address = ReturnAddress::kAtCfa;
-  std::uint8_t reg = 0;        // of kRegister; of kStackPointer and kFramePointer one of these:
+  std::uint8_t reg = 0;  // of kRegister; of kStackPointer and kFramePointer one of these:
   // The function goes to another stack: the frame pointer may be of one, and is zero where no caller is to be found. Of
   // kStackPointer: there is no frame, and the rule holds for the innermost frame only.
   static constexpr std::uint8_t kSwitches = 1;

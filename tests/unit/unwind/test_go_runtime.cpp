@@ -30,7 +30,8 @@ class Program {
  public:
   Program() {
     proc::test::write_text(folder_ / "a.go", "package main\nfunc main() { println(1) }\n");
-    proc::test::output_of("cd " + folder_.path().string() + " && GOTOOLCHAIN=local CGO_ENABLED=0 go build -o a a.go 2>&1");
+    proc::test::output_of("cd " + folder_.path().string() +
+                          " && GOTOOLCHAIN=local CGO_ENABLED=0 go build -o a a.go 2>&1");
     for (const std::string& line : proc::test::lines_of("go tool nm -size " + (folder_ / "a"))) {
       std::istringstream words(line);
       std::string begin, bytes, type, name;
