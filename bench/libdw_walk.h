@@ -76,7 +76,7 @@ class LibdwWalk {
     const auto holds = [&](Dwarf_CFI* cfi, Dwarf_Addr bias) {
       Dwarf_Frame* frame = nullptr;
       const bool found = cfi != nullptr && dwarf_cfi_addrframe(cfi, at - bias, &frame) == 0;
-      std::free(frame);
+      std::free(frame);  // NOLINT(cppcoreguidelines-no-malloc): libdw gives it so
       return found;
     };
     Dwarf_Addr bias = 0;
@@ -121,13 +121,13 @@ class LibdwWalk {
     return dwfl_attach_state(dwfl_, nullptr, pid_, &kThread, this);
   }
 
-  static pid_t next_thread(Dwfl*, void* self, void** argument) {
+  static pid_t next_thread(Dwfl* /*dwfl*/, void* self, void** argument) {
     if (*argument != nullptr) return 0;
     *argument = self;
     return static_cast<LibdwWalk*>(self)->pid_;
   }
 
-  static bool read_memory(Dwfl*, Dwarf_Addr address, Dwarf_Word* value, void* argument) {
+  static bool read_memory(Dwfl* /*dwfl*/, Dwarf_Addr address, Dwarf_Word* value, void* argument) {
     auto& self = *static_cast<LibdwWalk*>(argument);
     const std::uint64_t at = address - self.sample_->stack_at;
     if (at + sizeof *value > self.sample_->stack_bytes || at > self.sample_->stack_bytes) {
@@ -148,14 +148,9 @@ class LibdwWalk {
   static int take_thread(Dwfl_Thread* thread, void* argument) {
     auto& self = *static_cast<LibdwWalk*>(argument);
     const int failed = dwfl_thread_getframes(thread, take_frame, argument);
-    if (self.stack_.frames.size() >= SF_USER_FRAMES)
-      self.stack_.end = "depth";
-    else if (self.is_outside_)
-      self.stack_.end = "outside the copy";
-    else if (failed != 0)
-      self.stack_.end = dwfl_errmsg(-1);
-    else
-      self.stack_.end = "bottom";
+    self.stack_.end = failed != 0 ? dwfl_errmsg(-1) : "bottom";
+    if (self.is_outside_) self.stack_.end = "outside the copy";
+    if (self.stack_.frames.size() >= SF_USER_FRAMES) self.stack_.end = "depth";
     return DWARF_CB_ABORT;
   }
 

@@ -31,7 +31,7 @@
 
 namespace {
 
-using namespace spanfold;
+using namespace spanfold;  // NOLINT(google-build-using-namespace): nothing includes this
 using bench::LibdwWalk;
 
 constexpr std::array kEnds = {"no user", "bottom",      "depth",     "no space", "no mapping", "no table",
@@ -57,12 +57,13 @@ class Comparison {
     const std::string last =
         common > 0 ? theirs_.name_of(sample.frame[common - 1], common == 1) : "the innermost frame";
     std::string kind;
-    if (common == ours)
+    if (common == ours) {
       kind = fmt::format("ours ends ({})", kEnds.at(sample.end));
-    else if (common == stack.frames.size())
+    } else if (common == stack.frames.size()) {
       kind = fmt::format("libdw ends ({})", stack.end);
-    else
+    } else {
       kind = "another caller";
+    }
     kind += described ? "" : ", no call-frame information";
     if (!described) ++undescribed_;
     Kind& known = kinds_[kind + " of " + last];
@@ -176,7 +177,7 @@ struct Run {
   bool counts = false;
 };
 
-int take_sample(void* context, void* data, std::size_t) {
+int take_sample(void* context, void* data, std::size_t /*bytes*/) {
   const Run& run = *static_cast<Run*>(context);
   const auto& sample = *static_cast<const truth_sample*>(data);
   run.target->see(sample);
@@ -251,8 +252,8 @@ int main(int argc, char** argv) {
   if (!store) return 1;
   store->use_version(&skeleton->bss->spaces_version);
   const pid_t toy = argc > 1 ? 0 : start_toy();
-  const pid_t pid = argc > 1 ? std::atoi(argv[1]) : toy;
-  const int code = compare(*skeleton, *store, pid, argc > 2 ? std::atof(argv[2]) : 4,
+  const pid_t pid = argc > 1 ? static_cast<pid_t>(std::strtol(argv[1], nullptr, 10)) : toy;
+  const int code = compare(*skeleton, *store, pid, argc > 2 ? std::strtod(argv[2], nullptr) : 4,
                            argc > 3 ? std::strtoull(argv[3], nullptr, 10) : 997);
   if (toy != 0) {
     kill(toy, SIGKILL);

@@ -8,6 +8,8 @@
 #define TRUTH_PIECE_BYTES 1024
 #define TRUTH_PIECES 65
 
+/* NOLINTBEGIN(readability-identifier-naming,modernize-avoid-c-arrays): shared with C */
+
 /* A stack as it was, and what our walk made of it. */
 struct truth_sample {
   struct sf_process process;
@@ -28,5 +30,7 @@ struct truth_sums {
   __u64 runs;
   __u64 ends[16]; /* by enum sf_end */
 };
+
+/* NOLINTEND(readability-identifier-naming,modernize-avoid-c-arrays) */
 
 #endif

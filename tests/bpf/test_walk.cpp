@@ -196,65 +196,47 @@ class Naive {
 
 using Random = std::mt19937_64;
 
+constexpr std::int32_t kWord = 8;
+
+std::int32_t random_words(Random& random, unsigned most) { return static_cast<std::int32_t>(random() % most) * kWord; }
+
+// The kinds that are rare.
+void make_rare(Random& random, UnwindRule& rule) {
+  constexpr std::array kPlain = {
+      Cfa::kNone, Cfa::kBottom, Cfa::kUnsupported, Cfa::kRegister, Cfa::kStackPointerSlot, Cfa::kFramePointerSlot,
+      Cfa::kPlt,  Cfa::kSignal};
+  rule.cfa = kPlain.at(random() % kPlain.size());
+  const std::int32_t slot = random_words(random, 20);
+  if (rule.cfa == Cfa::kRegister) rule.reg = random() % 16;
+  if (rule.cfa == Cfa::kStackPointerSlot || rule.cfa == Cfa::kSignal) rule.slot = slot;
+  if (rule.cfa == Cfa::kFramePointerSlot) rule.slot = -slot;
+  if (rule.cfa == Cfa::kPlt) rule.offset = static_cast<std::int32_t>(random() % 16);
+  if (rule.cfa == Cfa::kSignal) rule.ra_offset = random_words(random, 20);
+}
+
 UnwindRule random_rule(Random& random) {
-  constexpr std::int32_t kWord = 8;
-  const auto words = [&](int most) {
-    return static_cast<std::int32_t>(random() % static_cast<unsigned>(most)) * kWord;
-  };
-  UnwindRule rule{.cfa = Cfa::kStackPointer, .offset = kWord + words(30), .ra_offset = -kWord};
-  switch (random() % 23) {
-    case 20:
-      rule.cfa = Cfa::kFramePointer;
-      rule.reg = UnwindRule::kSwitches;
-      break;
-    case 21: rule.reg = UnwindRule::kSwitches; break;
-    case 22: rule.reg = UnwindRule::kInterrupted; break;
-    case 0: rule.cfa = Cfa::kNone; break;
-    case 1: rule.cfa = Cfa::kBottom; break;
-    case 2: rule.cfa = Cfa::kUnsupported; break;
-    case 3:
-      rule.cfa = Cfa::kRegister;
-      rule.reg = random() % 16;
-      break;
-    case 4:
-      rule.cfa = Cfa::kStackPointerSlot;
-      rule.slot = words(20);
-      break;
-    case 5:
-      rule.cfa = Cfa::kFramePointerSlot;
-      rule.slot = -words(20);
-      break;
-    case 6:
-      rule.cfa = Cfa::kPlt;
-      rule.offset = static_cast<std::int32_t>(random() % 16);
-      break;
-    case 7:
-      rule.cfa = Cfa::kSignal;
-      rule.slot = words(20);
-      rule.ra_offset = words(20);
-      break;
-    case 8: rule.offset = 200'000; break;
-    case 9: rule.offset = static_cast<std::int32_t>(random() % 64); break;
-    case 10:
-    case 11:
-    case 12:
-    case 13:
-      rule.cfa = Cfa::kFramePointer;
-      rule.offset = 2 * kWord;
-      break;
-    default: break;
+  UnwindRule rule{.cfa = Cfa::kStackPointer, .offset = kWord + random_words(random, 30), .ra_offset = -kWord};
+  const std::uint64_t kind = random() % 23;
+  if (kind < 8) make_rare(random, rule);
+  if (kind == 8) rule.offset = 200'000;
+  if (kind == 9) rule.offset = static_cast<std::int32_t>(random() % 64);
+  if (kind >= 10 && kind < 15) {
+    rule.cfa = Cfa::kFramePointer;
+    rule.offset = 2 * kWord;
   }
+  if (kind == 14 || kind == 15) rule.reg = UnwindRule::kSwitches;
+  if (kind == 16) rule.reg = UnwindRule::kInterrupted;
   switch (random() % 8) {
     case 0: rule.frame_pointer = SavedFramePointer::kUndefined; break;
     case 1:
       rule.frame_pointer = SavedFramePointer::kAtPointer;
-      rule.fp_offset = words(4);
+      rule.fp_offset = random_words(random, 4);
       break;
     case 2:
     case 3:
     case 4:
       rule.frame_pointer = SavedFramePointer::kAtCfa;
-      rule.fp_offset = -kWord - words(16);
+      rule.fp_offset = -kWord - random_words(random, 16);
       break;
     default: break;
   }
