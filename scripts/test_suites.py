@@ -113,7 +113,7 @@ def suites(build):
     return [
         Suite("house", "tests/house", [*unittest, "tests/house"], read_unittest),
         Suite("unit", "tests/unit/main.cpp", [f"{sanitized}/tests/unit"], read_doctest, (f"{sanitized}/tests/unit",),
-              (f"O={sanitized}", "SAN=1"), limit_seconds=300),
+              (f"O={sanitized}", "SAN=1"), limit_seconds=1200),
         # After the unit tests, whose files it reads.
         Suite("otlp", "tests/otlp", [*unittest, "tests/otlp", "--top-level-directory", "tests"], read_unittest,
               limit_seconds=240),
@@ -125,7 +125,7 @@ def suites(build):
         Suite("bpf-no-fetch", "tests/bpf", ["env", "SPANFOLD_TEST_NO_FETCH=1", f"{build}/tests/bpf"], read_doctest,
               (f"{build}/tests/bpf",), privileged=True),
         Suite("e2e", "tests/e2e", [*unittest, "tests/e2e"], read_unittest, ("all", "workloads"), privileged=True,
-              limit_seconds=1200),
+              limit_seconds=1800),
     ]
 
 
