@@ -4,6 +4,7 @@ below it; the Java VM, with and without frame pointers; and redis as Debian buil
 against another unwinder."""
 
 import os
+import pathlib
 import re
 import shutil
 import subprocess
@@ -153,9 +154,17 @@ class Java(Runtime):
         self.program("Busy.java", JAVA, "javac", "-d", self.stage.folder)
         return self.stacks_of("java", "-Xshare:auto", *options, "-cp", self.stage.folder, "Busy")
 
+    def entry(self):
+        """What the launcher's first function is called where it has no symbols."""
+        launcher = pathlib.Path(shutil.which("java") or "/nowhere").resolve()
+        header = subprocess.run(["readelf", "-hW", launcher], capture_output=True, text=True, check=False).stdout
+        found = re.search(r"Entry point address:\s+(0x[0-9a-f]+)", header)
+        # The call in it is some instructions behind its beginning.
+        return {f"java+{int(found[1], 16) + byte:#x}" for byte in range(64)} if found else set()
+
     def test_frame_pointers(self):
         # It loads libraries while it starts.
-        self.whole(THREADS, *self.stacks("-XX:+PreserveFramePointer"), least=0.98)
+        self.whole(THREADS | self.entry(), *self.stacks("-XX:+PreserveFramePointer"), least=0.98)
 
     def test_without_frame_pointers(self):
         """The callers of compiled code are not known: no stack pretends that they are."""
