@@ -19,13 +19,8 @@ namespace {
 constexpr std::uint32_t kLeastV8Bytes = 64U * 1024;
 
 void keep_frame_pointers(UnwindTable& table, std::uint32_t least_bytes) {
-  constexpr std::int32_t kWord = 8;
   const auto rule = static_cast<std::uint32_t>(table.rules.size());
-  table.rules.push_back({.cfa = Cfa::kFramePointer,
-                         .frame_pointer = SavedFramePointer::kAtCfa,
-                         .offset = 2 * kWord,
-                         .fp_offset = -2 * kWord,
-                         .ra_offset = -kWord});
+  table.rules.push_back(kFramePointerRule);
   for (std::size_t i = 0; i + 1 < table.rows.size(); ++i) {
     UnwindRow& row = table.rows[i];
     const bool unknown = table.rules[row.rule].cfa == Cfa::kNone;

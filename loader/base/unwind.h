@@ -54,6 +54,13 @@ struct UnwindRule {
   auto operator<=>(const UnwindRule&) const = default;
 };
 
+// Of code that keeps frame pointers (x86-64): saved one and return address stand where it points.
+constexpr UnwindRule kFramePointerRule{.cfa = Cfa::kFramePointer,
+                                       .frame_pointer = SavedFramePointer::kAtCfa,
+                                       .offset = 16,
+                                       .fp_offset = -16,
+                                       .ra_offset = -8};
+
 // From `start` on, up to the next row.
 struct UnwindRow {
   std::uint32_t start = 0;  // bytes after the table's base

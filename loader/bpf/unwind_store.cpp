@@ -73,13 +73,8 @@ Result<UnwindStore> UnwindStore::open(const Maps& maps) {
   store.free_ranges_ = Extents(maps.range_count);
   store.free_sections_ = Extents(SF_SECTIONS);
   store.free_words_.assign(maps.chunk_count, Extents(SF_CHUNK_WORDS));
-  constexpr std::int32_t kWord = 8;
   store.rule_id({.cfa = Cfa::kNone});
-  store.rule_id({.cfa = Cfa::kFramePointer,
-                 .frame_pointer = SavedFramePointer::kAtCfa,
-                 .offset = 2 * kWord,
-                 .fp_offset = -2 * kWord,
-                 .ra_offset = -kWord});
+  store.rule_id(kFramePointerRule);
   store.rule_id({.cfa = Cfa::kUnsupported});
   return store;
 }

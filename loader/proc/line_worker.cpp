@@ -36,22 +36,33 @@ bool send_all(int socket, const char* bytes, std::size_t count, int flags = 0) {
   return true;
 }
 
+// What goes with a number and one descriptor.
+struct Envelope {
+  explicit Envelope(std::uint32_t& number) : part{&number, sizeof number} {
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+  }
+  ~Envelope() = default;
+  Envelope(const Envelope&) = delete;
+  Envelope& operator=(const Envelope&) = delete;
+
+  iovec part;
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
+  msghdr message{};
+};
+
 // There is room for a question where the last one was read: who left it must not make us wait.
 bool send_question(int socket, int fd, std::span<const std::uint64_t> addresses) {
   auto count = static_cast<std::uint32_t>(addresses.size());
-  iovec part{&count, sizeof count};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = control.data();
-  message.msg_controllen = control.size();
-  cmsghdr* header = CMSG_FIRSTHDR(&message);
+  Envelope envelope(count);
+  cmsghdr* header = CMSG_FIRSTHDR(&envelope.message);
   header->cmsg_level = SOL_SOCKET;
   header->cmsg_type = SCM_RIGHTS;
   header->cmsg_len = CMSG_LEN(sizeof(int));
   std::memcpy(CMSG_DATA(header), &fd, sizeof fd);
-  if (::sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) != sizeof count) return false;
+  if (::sendmsg(socket, &envelope.message, MSG_NOSIGNAL | MSG_DONTWAIT) != sizeof count) return false;
   return send_all(socket, reinterpret_cast<const char*>(addresses.data()), addresses.size_bytes(), MSG_DONTWAIT);
 }
 
@@ -65,15 +76,9 @@ std::optional<Question> receive_question(int socket) {
   pollfd ready{.fd = socket, .events = POLLIN};
   if (::poll(&ready, 1, kIdleMilliseconds) != 1) return {};
   std::uint32_t count = 0;
-  iovec part{&count, sizeof count};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = control.data();
-  message.msg_controllen = control.size();
-  if (::recvmsg(socket, &message, MSG_WAITALL | MSG_CMSG_CLOEXEC) != sizeof count) return {};
-  const cmsghdr* header = CMSG_FIRSTHDR(&message);
+  Envelope envelope(count);
+  if (::recvmsg(socket, &envelope.message, MSG_WAITALL | MSG_CMSG_CLOEXEC) != sizeof count) return {};
+  const cmsghdr* header = CMSG_FIRSTHDR(&envelope.message);
   if (header == nullptr || header->cmsg_type != SCM_RIGHTS || count > kMostLineAddresses) return {};
   int fd = -1;
   std::memcpy(&fd, CMSG_DATA(header), sizeof fd);

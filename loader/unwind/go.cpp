@@ -29,12 +29,9 @@ Rule rule_of(std::int64_t depth) {
 // systemstack, mcall, asmcgocall and their like call others on another stack; the frame pointer leads back. It is zero
 // where nothing is to be found there: the scheduler runs, and another thread may run the goroutine meanwhile.
 Rule switching_rule() {
-  return {.cfa = Cfa::kFramePointer,
-          .frame_pointer = SavedFramePointer::kAtCfa,
-          .reg = UnwindRule::kSwitches,
-          .offset = 2 * kWord,
-          .fp_offset = -2 * kWord,
-          .ra_offset = -kWord};
+  Rule rule = kFramePointerRule;
+  rule.reg = UnwindRule::kSwitches;
+  return rule;
 }
 
 // morestack and gogo switch stacks and have no frame: before they do, the stack is as their caller left it.
